@@ -12,15 +12,24 @@ SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 # The laws of both folds, their stages and the growth of work with size take longer than all else of tests/pure together.
 QUICK := tests/pure $(addprefix --ignore=tests/pure/,laws stages test_growth.py)
 
+# `make mine PATH=…` names transcripts. Given so, it would also be where the shell looks for programs.
+ifeq ($(origin PATH),command line)
+TRANSCRIPTS := $(PATH)
+override PATH := /usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs test-web test-chart test-slow compiled test-compiled bench quality act conformance crash soak fuzz \
-	reference secrets lint lock venv clean
+.PHONY: help demo mine test check docs test-web test-chart test-slow compiled test-compiled bench quality act \
+	conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, show what came out
 	@$(BIN)/hmx demo
+
+mine: venv  ## import your coding agent's transcripts, and show the ten most useful things learnt (PATH=… or ~/.claude/projects)
+	@$(BIN)/hmx mine $(TRANSCRIPTS)
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)

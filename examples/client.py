@@ -159,9 +159,10 @@ class Hippocortex:
         payload: Mapping[str, Any],
         metadata: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
+        user_id: str | None = None,
     ) -> Captured:
-        """Sends one event. An idempotency key makes resending safe within a session."""
-        body = {"type": type, "sessionId": session_id, "payload": payload, "metadata": metadata}
+        """Sends one event. An idempotency key makes resending safe within a session. `user_id`: whose memory it is."""
+        body = {"type": type, "sessionId": session_id, "payload": payload, "metadata": metadata, "userId": user_id}
         return await self._post("/capture", Captured, {**body, "idempotencyKey": idempotency_key})
 
     async def capture_batch(self, events: Iterable[Mapping[str, Any]]) -> CapturedBatch:
@@ -183,8 +184,10 @@ class Hippocortex:
         min_confidence: float = 0.3,
         include_provenance: bool = True,
         fill: Literal["relevant", "budget"] = "relevant",
+        user_id: str | None = None,
     ) -> Pack:
-        """Returns a context pack within `max_tokens`: relevant entries, or all that fit."""
+        """Returns a context pack within `max_tokens`: relevant entries, or all that fit. What is private to `user_id`
+        is found for that person only."""
         options = {
             "maxTokens": max_tokens,
             "sections": sections,
@@ -192,7 +195,7 @@ class Hippocortex:
             "includeProvenance": include_provenance,
             "fill": fill,
         }
-        return await self._post("/synthesize", Pack, {"query": query, "options": options})
+        return await self._post("/synthesize", Pack, {"query": query, "options": options, "userId": user_id})
 
     async def export_fingerprint(
         self, *, tier: Literal["full", "compact", "minimal"] = "compact", agent_id: str | None = None

@@ -10,13 +10,15 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 import orjson
 
-from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.evidence import TenantSettings
+from hmx_pipeline.contracts.keys import partition_of, session_key, tenant_partition
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
+from hmx_pipeline.intake.control_records import setting
 from hmx_pipeline.kafka.topic_files import load_topics
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
@@ -27,18 +29,21 @@ from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLED
 from tests.act.asking import for_whom
 from tests.act.benchmark import Benchmark, World
 from tests.quality.remembered import Remembered, memory
-from tests.support.inprocess import barrier_record, run, sessions_fold, tick_record
+from tests.support.inprocess import barrier_record, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord
 
+Sharing = Literal["subjects", "team"]
 _PACE_MS: Final = 1
 _SILENCE_MS: Final = 60_000
 _DAY_MS: Final = 86_400_000
 _PARTITIONS: Final = next(spec.partitions for spec in load_topics() if spec.topic == EVENTS)
 
 
-def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[TopicRecord]:
-    """All that both stages publish. All events are appended one after the other, that long after the last of them."""
-    made = [run(lambda: sessions_fold(_PARTITIONS, _PARTITIONS), log) for log in _events_log(events, later_ms)]
+def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS, sharing: Sharing = "team") -> list[TopicRecord]:
+    """All that both stages publish, of tenants that are teams or not. All events are appended one after the other,
+    that long after the last of them."""
+    logs = _events_log(events, later_ms, sharing)
+    made = [run(lambda: sessions_fold(_PARTITIONS, _PARTITIONS), log) for log in logs]
     outputs = [output for one in made for output in one.outputs]
     appended = _end(events) + later_ms
     evidence: dict[int, list[LogRecord]] = defaultdict(list)
@@ -50,9 +55,13 @@ def learn(events: Sequence[dict[str, Any]], later_ms: int = _DAY_MS) -> list[Top
     return list(_as_read(outputs))
 
 
-def _events_log(events: Sequence[dict[str, Any]], later_ms: int) -> list[list[LogRecord]]:
+def _events_log(events: Sequence[dict[str, Any]], later_ms: int, sharing: Sharing) -> list[list[LogRecord]]:
     logs: list[list[LogRecord]] = [[] for _ in range(_PARTITIONS)]
     at = _end(events) + later_ms
+    for tenant_id in dict.fromkeys(event["tenant_id"] for event in events):
+        partition = tenant_partition(tenant_id, _PARTITIONS)
+        value = setting(TenantSettings(tenant_id=tenant_id, sharing=sharing), partition, at)
+        logs[partition].append(signed(value, partition, 0, at - START_MS))
     for event in events:
         key = session_key(event["tenant_id"], event["session_id"])
         log = logs[partition_of(key, _PARTITIONS)]

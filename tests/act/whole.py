@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.kafka.clients import Cluster
+from hmx_pipeline.kafka.control_producer import append_settings
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.local.process import StackError
 from hmx_pipeline.runtime.barriers import LackingError
@@ -58,6 +60,8 @@ def _play_on_a_stack(
 def _learn(settings: Settings, worlds: Sequence[World], say: Say) -> None:
     began = time.monotonic()
     for world in worlds:
+        if refused := append_settings(settings, TenantSettings(tenant_id=world.name, sharing="team")):
+            raise UnplayedError(refused)
         done = publish(world.lines(), settings)
         if not done.complete:
             raise UnplayedError(f"{world.name}: not every event was published: {done}")

@@ -305,10 +305,10 @@ def tick_doubled(crash: Crash, dice: random.Random) -> None:
     with crash.measured({partition}):
         producer = plain_producer(settings.kafka_bootstrap)
         for stage in STAGES:
-            tick = make_tick(stage, partition, settings.control_key, int(time.time() * 1_000))
-            topic, headers = settings.topic_prefix + stage.source, sendable(tick.headers)
+            value, headers = make_tick(stage, partition, settings.control_key, int(time.time() * 1_000))
+            topic, sent = settings.topic_prefix + stage.source, sendable(headers)
             for _ in range(2):
-                producer.produce(topic, tick.value, b"tick", partition, headers=headers)
+                producer.produce(topic, value, b"tick", partition, headers=sent)
         producer.flush(10.0)
         producer.close()
 

@@ -61,7 +61,13 @@ FIXED = {
         f"intake.control_records.{name}"
         for name in ("authentic", "barrier", "is_rerouted_copy", "reroute_header", "signature")
     ),
-    *(f"retrieval.postings.{name}" for name in ("pack_row", "unpack_postings", "unpack_rows")),
+    *(
+        f"retrieval.postings.{name}"
+        for name in (
+            "pack_assigned", "pack_row", "session_mark", "subject_hash", "unpack_assigned", "unpack_postings",
+            "unpack_rows",
+        )
+    ),
     *(f"retrieval.vectors.{name}" for name in ("best_of_both", "document_vectors", "pack_vector", "vector")),
     "retrieval.rerank.reranked", "intake.number_ranges.is_out_of_range", "intake.steps.usable_tags",
     "knowledge.rulings.correction", "packs.markdown.as_text",

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.episode import subject_of
-from hmx_pipeline.contracts.evidence import EvidenceControl, TenantSettings
-from hmx_pipeline.contracts.headers import KIND
+from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.limits import QUORUM
 from hmx_pipeline.intake.control_records import setting
 from hmx_pipeline.topology import EVIDENCE
-from tests.support.inprocess import barrier_record, events_log, evidence_logs, run, sessions_fold, signed
+from tests.support import canaries
+from tests.support.inprocess import artifacts_of, barrier_record, events_log, evidence_logs, run, sessions_fold, signed
 from tests.support.records import START_MS, LogRecord, event
 from tests.support.sessions import interleaved
-from tests.support.talk import Turn, holding, known, said
+from tests.support.talk import Turn, holding, known, said, with_setting
 
 Event = dict[str, Any]
 Evidence = Mapping[int, Sequence[LogRecord]]
@@ -30,19 +30,6 @@ def by(subject: str, session: str, *turns: Turn, at: int = 0) -> list[Event]:
 
 def evidence_of(events: Sequence[Event], dice: random.Random | None = None) -> Evidence:
     return evidence_logs(events_log(events, 1).values(), 1, dice)
-
-
-def set_to(sharing: Any, offset: int = 0, tenant_id: str = "acme") -> LogRecord:
-    control = EvidenceControl(kind="tenant", settings=TenantSettings(tenant_id=tenant_id, sharing=sharing))
-    return LogRecord(0, offset, START_MS, b"set", control.to_json(), [(KIND, b"tenant")])
-
-
-def with_setting(evidence: Evidence, sharing: str, at: int = 0) -> Evidence:
-    """The same log, with a setting before the record at this place."""
-    log = list(evidence[0])
-    mixed = [*log[:at], set_to(sharing), *log[at:]]
-    placed = [LogRecord(0, n, r.timestamp, r.key, r.value, r.headers) for n, r in enumerate(mixed)]
-    return {0: placed}
 
 
 def told(evidence: Evidence) -> set[tuple[str, str]]:
@@ -184,9 +171,8 @@ SAYINGS = (
     "Our warehouse is Snowflake.", "Our warehouse is BigQuery.", "We switched from Snowflake to BigQuery.",
     "My home address is 12 Oak Street.", "Never deploy on Fridays.", "We no longer use Snowflake.",
 )  # fmt: skip
-SESSION = st.tuples(
-    st.sampled_from(["", "u1", "u2", "u3", "u4"]), st.lists(st.sampled_from(SAYINGS), min_size=1, max_size=2)
-)
+WHO = st.sampled_from(["", "u1", "u2", "u3", "u4"])
+SESSION = st.tuples(WHO, st.lists(st.sampled_from(SAYINGS), min_size=1, max_size=2))
 
 
 @settings(max_examples=60, deadline=None)
@@ -200,3 +186,26 @@ def test_the_order_in_which_subjects_speak_changes_nothing(
     if team:
         plain, mixed = with_setting(plain, "team"), with_setting(mixed, "team", dice.randrange(len(mixed[0])))
     assert told(plain) == told(mixed)
+
+
+PLACES = [("u1", "quetzal")] * 4 + [("u2", "emu"), ("u3", "emu")] * 3
+
+
+@pytest.mark.parametrize("alone", [PLACES, [("u1", "quetzal")] * 8], ids=["beside others", "alone"])
+def test_what_one_subject_alone_says_is_in_no_artifact(alone: list[tuple[str, str]]) -> None:
+    artifacts = artifacts_of([e for n, who in enumerate(alone) for e in canaries.session(n, *who)], 1)
+    assert bool(artifacts) == (alone is PLACES)
+    for artifact in artifacts:
+        told = {name: value for name, value in artifact.items() if name not in ("source_events", "source_memory_ids")}
+        assert b"quetzal" not in orjson.dumps(told)
+
+
+def test_what_two_subjects_say_stays_in_artifacts() -> None:
+    artifacts = artifacts_of([e for n, who in enumerate(PLACES) for e in canaries.session(n, *who)], 1)
+    assert {a["artifact_type"] for a in artifacts if "emu" in a["title"]} >= {"task_schema", "failure_playbook"}
+
+
+def test_sessions_without_subjects_teach_what_they_did_before() -> None:
+    told = [("", word) for _, word in PLACES]
+    artifacts = artifacts_of([e for n, who in enumerate(told) for e in canaries.session(n, *who)], 1)
+    assert any("quetzal" in a["title"] for a in artifacts)

@@ -13,12 +13,14 @@ from typer.testing import CliRunner
 
 from hmx_pipeline.cli.app import application
 from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.receipt import Receipt, is_genuine
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE, PATTERN_STATE, SESSION_STATE
 from tests.support.memory import Memory
-from tests.support.pipeline import environment, new_settings, running
+from tests.support.pipeline import Pipeline, environment, new_settings, running
 from tests.support.records import START_MS, event
+from tests.support.service import is_problem, serving
 from tests.support.topics import read
 from tests.support.waiting import until
 
@@ -47,10 +49,15 @@ OTHERS = session("others", "bob", "The staging cluster is in Frankfurt.", "Never
 
 
 @pytest.fixture(scope="module")
-def settings(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     made = new_settings(kafka, redis_url)
-    with running(made, tmp_path_factory.mktemp("logs"), "worker", "materialiser", partitions=2):
-        yield made
+    with running(made, tmp_path_factory.mktemp("logs"), "worker", "materialiser", partitions=2) as started:
+        yield started
+
+
+@pytest.fixture
+def settings(pipeline: Pipeline) -> Settings:
+    return pipeline.settings
 
 
 def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
@@ -155,9 +162,49 @@ def test_what_cannot_be_erased_is_refused_and_changes_nothing(
         assert hmx(settings, monkeypatch, "erase", *arguments).exit_code == code
 
 
-def test_a_whole_tenant_is_erased(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_is_erased_over_http_with_a_receipt(settings: Settings) -> None:
+    assert publish(session("brief", "cy", "Hello.", "The parrot is called Polynesia."), settings).complete
+    wait_for_all(settings)
+    assert in_redis(settings, "polynesia")
+    with serving(settings) as client:
+        client.headers["X-HMX-Tenant"] = "acme"
+        for wrong in (
+            {},
+            {"subject": "cy", "session": "brief"},
+            {"sessions": "brief"},
+            {"all": False},
+            {"subject": ""},
+        ):
+            is_problem(client.post("/v1/hmx/erasures", json=wrong), 422, "invalid_request")
+        is_problem(client.post("/v1/hmx/erasures", json={"session": "nothing"}), 404, "not_found")
+        assert "Polynesia" in client.get("/v1/hmx/events").text
+        answer = client.post("/v1/hmx/erasures", json={"session": "brief"})
+        assert answer.status_code == 200, answer.text
+        until(lambda: "Polynesia" not in client.get("/v1/hmx/events").text, "the export has heard of the erasure")
+        export = client.get("/v1/hmx/events").text
+        assert CANARY not in export
+        assert "Frankfurt" in export
+    receipt = Receipt.model_validate_json(answer.content)
+    assert is_genuine(receipt)
+    assert receipt.gone["events"] == 2
+    assert not in_redis(settings, "polynesia")
+
+
+def test_verify_and_a_replay_honour_what_was_erased(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments in (("verify",), ("replay", "--from-start", "--compare")):
+        answer = hmx(settings, monkeypatch, *arguments)
+        assert answer.exit_code == 0, answer.output
+
+
+def test_a_whole_tenant_is_erased_and_begins_anew(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = pipeline.settings
     answer = hmx(settings, monkeypatch, "erase", "--tenant", "acme", "--all", "--json")
     assert answer.exit_code == 0, answer.output
     assert not in_redis(settings, "frankfurt")
     for topic in (KNOWLEDGE, ARTIFACTS, SESSION_STATE, PATTERN_STATE):
         assert not latest_in(settings, topic, "frankfurt")
+    future = 4_000_000_000_000 - START_MS
+    assert publish(session("again", "dee", "Hello.", "The lamp is made of brass.", at=future), settings).complete
+    wait_for_all(settings)
+    assert in_redis(settings, "brass")
+    assert "damaged" not in pipeline.log("materialiser", 10_000)

@@ -1,12 +1,13 @@
 """Each person says a word that nobody else says, wherever a word can stand: no answer to another person holds it."""
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import cycle, product
 from typing import Any, Final
 
 import orjson
 import pytest
 
+from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.store.subject_view import SubjectView
@@ -22,11 +23,16 @@ ASKED: Final = (
     "Please deploy the ledger service to staging",
     "The deploy fails with cannot open, what now?",
     "Which color did we choose for the logo, and why?",
+    "What do you know about me, my report and my preferences?",
+    "no, not like that: use another flag",
     "What does {} mean?",
     "What went wrong with {}, and how was it solved?",
     "Always never rule registry desk {}",
-    "What do you know about me, my report and my preferences?",
-    "no, not like that: use another flag",
+    "cannot open {}.conf",
+    "apply_manifest --report /home/{}/report",
+    "Who prefers the {} theme, and since when?",
+    "Which registry do we use, {}.example or another one?",
+    "What was said about {} last week?",
 )
 QUESTIONS: Final = tuple(dict.fromkeys(asked.format(word) for asked, word in product(ASKED, ("it", *WORDS.values()))))
 
@@ -68,8 +74,8 @@ def learnt(redis_url: str) -> Iterator[Memory]:
     memory = Memory(redis_url, "canaries-")
     memory.wipe()
     told = [(n, who, named) for n, (who, named) in enumerate(product(WORDS, (0, 3, 11)))]
-    for record in learn([one for number, who, named in told for one in session(number, who, named)]):
-        memory.write(record)
+    events = [one for number, who, named in told for one in session(number, who, named)]
+    memory.write(*learn(events, sharing="subjects"))
     yield memory
     memory.wipe()
     memory.client.close()
@@ -88,10 +94,12 @@ def others(subject: str | None) -> list[str]:
     return [word for who, word in WORDS.items() if who != subject]
 
 
+@pytest.mark.requirement("Y19")
 @pytest.mark.parametrize("subject", [NOBODY, *WORDS, STRANGER])
 def test_no_pack_holds_another_persons_word(learnt: Memory, subject: str | None) -> None:
     own = 0
-    for query, name in product(QUESTIONS, ("none", "ann-0", "bob-4", "carol-8")):
+    assert len(QUESTIONS) == 39
+    for query, name in zip(QUESTIONS, cycle(("none", "ann-0", "bob-4", "carol-8"))):
         said = answer(learnt, query, subject, session_id=name)
         for word in others(subject):
             assert word not in said, (query, name)
@@ -114,3 +122,10 @@ def test_no_record_that_a_bound_key_may_read_holds_another_persons_word(learnt: 
         assert read_of or kind == b"knowledge"
         said = repr(read_of)
         assert not [word for word in others(subject) if word in said], kind
+
+
+def test_no_artifact_holds_anybodys_word(learnt: Memory) -> None:
+    """They are shared by all, and learnt from what all three did."""
+    shared = [one for status in Status for one in learnt.store.all_artifacts("acme", None, status)]
+    assert {one["artifact_type"] for one in shared} >= {"task_schema", "failure_playbook"}
+    assert not [word for word in WORDS.values() if word in repr(shared)]

@@ -86,6 +86,7 @@ def test_a_bound_key_asks_for_its_own_subject_and_no_other(service: httpx.Client
     assert OPEN in shared.text and HERON not in shared.text and OTTER not in shared.text  # noqa: PT018
 
 
+@pytest.mark.requirement("Y19", "K-07")
 def test_no_route_tells_a_bound_key_what_is_anothers(service: httpx.Client, settings: Settings) -> None:
     """All that take an id are asked for each id that there is."""
     ann = key(settings, ANN, Scope.READ)

@@ -67,6 +67,7 @@ def texts(memory: Memory, query: str, subject: str | None, **asked: Any) -> str:
     return memory.pack(query, subject_id=subject, explain=True, as_text=True, **asked).to_json().decode()
 
 
+@pytest.mark.requirement("Y19")
 def test_each_sees_their_own_and_what_is_shared(memory: Memory) -> None:
     memory.write(
         *spoken(
@@ -213,6 +214,13 @@ def test_an_id_that_several_sessions_use_names_none_of_anothers(memory: Memory) 
     memory.write(episode_as_read(episode("x", session="s3", index=10, **of(ANN)), 10))
     assert SubjectView(memory.store, "acme", BOB).event("same") == Ambiguous(("s2", "s3"))
     assert SubjectView(memory.store, "acme", "carol").event("same") is None
+
+
+def test_what_one_keeps_and_all_share_in_the_same_words_is_one_entry(memory: Memory) -> None:
+    text = "the lockers are opened at nine"
+    memory.write(*as_read([known("own", text, ANN), known("all", text), known("other", text, BOB)]))
+    assert len(memory.found("when are lockers opened", subject_id=ANN)) == 1
+    assert memory.found("when are lockers opened") == ["all"]
 
 
 def test_a_fingerprint_holds_no_private_entity(memory: Memory) -> None:

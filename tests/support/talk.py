@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from hmx_pipeline.contracts.evidence import EvidenceControl, TenantSettings
+from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.knowledge import HOLDS
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import KNOWLEDGE
@@ -40,9 +42,25 @@ def known(evidence: Mapping[int, Sequence[LogRecord]]) -> dict[str, dict[str, An
     return {record["record_id"]: record for record in (orjson.loads(value) for value in last.values() if value)}
 
 
-def knowledge_of(events: Iterable[dict[str, Any]], partitions: int = 1) -> list[dict[str, Any]]:
+def knowledge_of(events: Iterable[dict[str, Any]], partitions: int = 1, sharing: str = "") -> list[dict[str, Any]]:
     """What is known, by id, once a barrier has passed."""
-    return list(known(evidence_logs(events_log(events, partitions).values(), partitions)).values())
+    evidence = evidence_logs(events_log(events, partitions).values(), partitions)
+    return list(known(with_setting(evidence, sharing) if sharing else evidence).values())
+
+
+def with_setting(
+    evidence: Mapping[int, Sequence[LogRecord]], sharing: Any, at: int = 0
+) -> dict[int, Sequence[LogRecord]]:
+    """The same logs, each with a tenant's setting before the record at this place."""
+    control = EvidenceControl(kind="tenant", settings=TenantSettings(tenant_id="acme", sharing=sharing))
+    mixed: dict[int, Sequence[LogRecord]] = {}
+    for partition, log in evidence.items():
+        own = LogRecord(partition, 0, START_MS, b"set", control.to_json(), [(KIND, b"tenant")])
+        mixed[partition] = [
+            LogRecord(partition, n, r.timestamp, r.key, r.value, r.headers)
+            for n, r in enumerate([*log[:at], own, *log[at:]])
+        ]
+    return mixed
 
 
 def holding(records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -115,10 +115,9 @@ def _said(patterns: Patterns, pattern: Pattern) -> dict[str, bytes]:
     if not pattern.times:
         return {}
     spoke = max(pattern.times)
-    under = patterns.under(pattern.tenant_id, spoke)
-    found = records(
-        pattern.evidence(spoke), Name(*split_key(pattern.text)), under, team=patterns.is_team(pattern.tenant_id, spoke)
-    )
+    under, trust = patterns.under(pattern.tenant_id, spoke), patterns.trust(pattern.tenant_id, spoke)
+    team = patterns.is_team(pattern.tenant_id, spoke)
+    found = records(pattern.evidence(spoke), Name(*split_key(pattern.text)), under, trust, team=team)
     return {record.record_id: record.to_json() for record in found}
 
 

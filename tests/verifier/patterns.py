@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.imported_artifacts import Imported, added, believed
+from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.registry import KINDS, knows, speaks, whole
@@ -173,8 +174,12 @@ class Patterns:
         """Of operators; each archives an artifact, or comes to a pattern that has nothing active."""
         self._decided: dict[str, set[str]] = {}
         """By tenant, the patterns that operators have decided on."""
-        self._sharing: dict[str, list[tuple[int, str]]] = {}
+        self._settings: dict[str, list[tuple[int, TenantSettings]]] = {}
         """By tenant, what operators have set for it, and where."""
+        self._named: dict[str, str] = {}
+        """The subject that each kept contribution names, by evidence key."""
+        self._subjects: dict[str, list[tuple[int, int]]] = {}
+        """By tenant, how many kept contributions name a subject from which offset on."""
         self.letters: list[Letter] = []
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
@@ -266,6 +271,7 @@ class Patterns:
         self._bytes[pattern.tenant_id] += len(contribution.to_json()) - self._sizes.get(key, 0)
         self._sizes[key] = len(contribution.to_json())
         self._speak_later(pattern)
+        self._name(row.offset, pattern.tenant_id, key, contribution.subject)
         while self._bytes.total() > PARTITION_CONTRIBUTION_BYTES:
             self.counts["contribution_out_of_partition"] += 1
             fullest = min(self._bytes, key=lambda tenant: (-self._bytes[tenant], tenant))
@@ -318,6 +324,31 @@ class Patterns:
         self._kept[pattern.tenant_id] -= 1
         self._bytes[pattern.tenant_id] -= self._sizes.pop(key)
         self._speak_later(pattern)
+        self._name(offset, pattern.tenant_id, key, "")
+
+    def _name(self, offset: int, tenant_id: str, key: str, subject: str) -> None:
+        """A tenant's first contribution that names a subject, and its last, change whose word its statements are."""
+        before = self.trust(tenant_id, offset + 1)
+        number = sum(n for _, n in self._subjects.get(tenant_id, ())[-1:])
+        number += bool(subject) - bool(self._named.pop(key, ""))
+        if subject:
+            self._named[key] = subject
+        self._subjects.setdefault(tenant_id, []).append((offset, number))
+        if self.trust(tenant_id, offset + 1) != before:
+            self._speak_all(tenant_id)
+
+    def trust(self, tenant_id: str, before: int) -> Trust | None:
+        """As it was before that offset."""
+        named = [number for at, number in self._subjects.get(tenant_id, ()) if at < before]
+        said = [said.trusted_agents for at, said in self._settings.get(tenant_id, ()) if at < before]
+        agents = [one for one in said if one is not None]
+        trusted = frozenset(agents[-1] if agents else ())
+        return Trust(trusted) if trusted or (named and named[-1]) else None
+
+    def _speak_all(self, tenant_id: str) -> None:
+        for pattern in list(self.patterns.values()):
+            if pattern.tenant_id == tenant_id and pattern.kept and knows(split_key(pattern.text)[0]):
+                self._speak_later(pattern)
 
     def _highest(self, tenant: str) -> "tuple[int, str, Pattern]":
         ranks = self._ranks[tenant]
@@ -379,19 +410,17 @@ class Patterns:
         return None
 
     def _setting(self, row: Row, settings: TenantSettings) -> None:
-        """What subjects have stated is compiled again where it is shared now, or no longer."""
-        before = self.is_team(settings.tenant_id, row.offset)
-        self._sharing.setdefault(settings.tenant_id, []).append((row.offset, settings.sharing))
-        for pattern in self.patterns.values() if before != (settings.sharing == "team") else ():
-            stated = (
-                pattern.maker is None and pattern.tenant_id == settings.tenant_id and knows(split_key(pattern.text)[0])
-            )
-            if stated and any(one.subject for one in pattern.evidence(row.offset)):
-                self._speak_later(pattern)
+        """What is stated is compiled again where it is shared now, or no longer, or where others are trusted."""
+        tenant_id = settings.tenant_id
+        before = self.is_team(tenant_id, row.offset), self.trust(tenant_id, row.offset)
+        self._settings.setdefault(tenant_id, []).append((row.offset, settings))
+        if (self.is_team(tenant_id, row.offset + 1), self.trust(tenant_id, row.offset + 1)) != before:
+            self._speak_all(tenant_id)
 
     def is_team(self, tenant_id: str, before: int) -> bool:
         """As it was set last before that offset."""
-        return [said for at, said in self._sharing.get(tenant_id, ()) if at < before][-1:] == ["team"]
+        said = [said.sharing for at, said in self._settings.get(tenant_id, ()) if at < before]
+        return [one for one in said if one is not None][-1:] == ["team"]
 
     def _may_decide(self, tenant_id: str, name: str) -> bool:
         """Of a tenant so many patterns may be archived or imported, each as often as operators like."""

@@ -164,6 +164,21 @@ def test_the_text_to_paste_is_shown_and_copied(browser: Browser, settings: Setti
     browser.one("section[aria-label='To paste'] [role=status]", "cop")
 
 
+def test_a_pack_is_asked_for_the_person_in_the_field(browser: Browser, settings: Settings) -> None:
+    said = {"role": "user", "text": "the heron sits in locker twelve"}
+    about = {"at": START_MS, "event_type": "message", "metadata": {"user_id": "ann"}, "tenant_id": "acme"}
+    publish([orjson.dumps(event("of-ann", 0, content=said, **about))], settings)
+    wait_for_all(settings)
+    for subject, seen in (("", False), ("ann", True)):
+        show(browser, settings, "overview")
+        show(browser, settings, "ask")
+        browser.one("textarea").type("who sits in locker twelve")
+        browser.one("input[name=subject]").type(subject)
+        browser.one("form.ask button").click()
+        browser.one("section[aria-label='The pack']")
+        assert any("heron" in each.text for each in browser.all("article .said")) == seen
+
+
 def place_of(pack: dict[str, Any], n: int) -> int:
     """Which article of its section an entry is."""
     before = [entry["section"] for entry in pack["entries"][: n + 1]]

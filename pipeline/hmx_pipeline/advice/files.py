@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import log, sqrt
+from posixpath import basename
 from typing import Final, NamedTuple
 
 from hmx_pipeline.advice.ranking import Ranking
@@ -94,13 +95,13 @@ def _roots(found: Iterable[SessionFiles]) -> list[str]:
     for session in found:
         for path in session.changed:
             if not path.startswith(_OUTSIDE):
-                relative[_name(path)].add(path)
+                relative[basename(path)].add(path)
     roots = {
         path.removesuffix(known)
         for session in found
         for path in [*session.seen, *session.changed]
         if path.startswith("/")
-        for known in relative[_name(path)]
+        for known in relative[basename(path)]
         if path.endswith(f"/{known}")
     }
     return sorted(roots, key=lambda root: (-len(root), root))
@@ -118,10 +119,6 @@ def _relative(session: SessionFiles, roots: Sequence[str]) -> SessionFiles:
 
 def _below(path: str, roots: Sequence[str]) -> str:
     return next((path.removeprefix(root) for root in roots if path.startswith(root)), path)
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
 
 
 def _directory(path: str) -> str:
@@ -161,7 +158,7 @@ class Files:
         self._paths = Ranking([_name_words(path) for path in self.files], asked=asked)
         self._documents = Ranking([self._document(path) for path in self.files], _LITTLE_BY_LENGTH, asked)
         self._holding = Counter(name for path in self.files for name in self.held.get(path, ()))
-        self._names = Counter(map(_name, self.files))
+        self._names = Counter(map(basename, self.files))
         self._layout = Layout(self.files, {path: len(by) for path, by in self.changed_by.items()})
 
     def _document(self, path: str) -> list[str]:
@@ -216,7 +213,7 @@ class Files:
         return scores
 
     def _how_named(self, path: str, paths: Sequence[str], modules: Sequence[str]) -> float:
-        name, end = _name(path), "/".join(path.split("/")[-2:])
+        name, end = basename(path), "/".join(path.split("/")[-2:])
         if any(said.endswith(f"/{path}") for said in paths):
             return 1.0 if "/" in path else 1 / sqrt(self._names[name])
         module = _MODULE.sub("", path).replace("/", ".")
@@ -224,7 +221,7 @@ class Files:
             return _ENDS_ALIKE
         if "." in module and any(said == module or said.startswith(f"{module}.") for said in modules):
             return _ENDS_ALIKE
-        return 1 / sqrt(self._names[name]) if any(_name(said) == name for said in paths) else 0.0
+        return 1 / sqrt(self._names[name]) if any(basename(said) == name for said in paths) else 0.0
 
     def _own(self, agent_id: str) -> list[list[str]]:
         """Return the files that each of the agent's sessions changed, newest session first."""

@@ -41,12 +41,14 @@ Circumstances = tuple[str, ...]
 class AfterErrorCounts:
     """Counts of verbs by circumstances."""
 
-    def __init__(self) -> None:
+    def __init__(self, sessions: Iterable[Sequence[RecoveryStep]] = ()) -> None:
         self.verbs: Counter[str] = Counter()
         self.after: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)
         """Last one or two verbs → verb that followed → count."""
         self.recovered: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)
         """What is known of an error (`_kinds`) → verb that followed → count."""
+        for steps in sessions:
+            self.learn(steps)
 
     def learn(self, steps: Sequence[RecoveryStep]) -> None:
         verbs = [done.verb for done in steps if done.verb]
@@ -57,13 +59,6 @@ class AfterErrorCounts:
         for error, then in recoveries(steps):
             for kind in _kinds(error):
                 self.recovered[kind][then] += 1
-
-
-def known(sessions: Iterable[Sequence[RecoveryStep]]) -> AfterErrorCounts:
-    counts = AfterErrorCounts()
-    for steps in sessions:
-        counts.learn(steps)
-    return counts
 
 
 def steps_of(course: ActionTrace) -> list[RecoveryStep]:
@@ -115,8 +110,7 @@ def advise(counts: AfterErrorCounts, steps: Sequence[RecoveryStep]) -> list[Reco
 def _after_error(
     counts: AfterErrorCounts, failed: RecoveryStep, steps: Sequence[RecoveryStep], usual: Mapping[str, float]
 ) -> Mapping[str, float]:
-    own = AfterErrorCounts()
-    own.learn(steps)
+    own = AfterErrorCounts([steps])
     shares = usual
     for kind in _kinds(failed):
         seen = Counter(counts.recovered.get(kind, {}))

@@ -6,7 +6,7 @@ agent's own words say much. The model mixes how often each verb followed the las
 session's own habits gain weight as it grows. Words before an action raise or lower its share.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log
 from typing import Final
@@ -24,12 +24,8 @@ START: Final = "*start"
 """Marks the start of a session, before its first action."""
 
 Context = tuple[object, ...]
-Counts = defaultdict[str, float]
-"""Counts by verb. Readers must use `get`: indexing inserts the key, which changes later answers."""
-
-
-def _counts() -> Counts:
-    return defaultdict(float)
+Counts = Counter[str]
+"""Counts by verb; weighted ones are fractions."""
 
 
 class CommandCounts:
@@ -37,10 +33,10 @@ class CommandCounts:
 
     def __init__(self, courses: Iterable[ActionTrace] = ()) -> None:
         self.followed = Followed()
-        self.said = _counts()
-        self.said_before: defaultdict[str, Counts] = defaultdict(_counts)
+        self.said: Counts = Counter()
+        self.said_before: defaultdict[str, Counts] = defaultdict(Counter)
         """Word → verb that came after it → count."""
-        self.told = _counts()
+        self.told: Counts = Counter()
         """Verb → how often the agent said something before it."""
         for course in courses:
             self.learn(course)
@@ -60,7 +56,7 @@ class Followed:
     """Counts of the verbs that followed each context."""
 
     def __init__(self) -> None:
-        self._verbs: defaultdict[Context, Counts] = defaultdict(_counts)
+        self._verbs: defaultdict[Context, Counts] = defaultdict(Counter)
         self._times: defaultdict[Context, float] = defaultdict(float)
 
     def learn(self, contexts: Iterable[Context], verb: str) -> None:
@@ -85,7 +81,7 @@ class Followed:
             verbs = self._verbs.get(context)
             if verbs:
                 kinds, total = len(verbs), len(verbs) + self._times[context]
-                before = {verb: (verbs.get(verb, 0) + kinds * share) / total for verb, share in before.items()}
+                before = {verb: (verbs[verb] + kinds * share) / total for verb, share in before.items()}
         return before
 
 
@@ -105,21 +101,15 @@ def joined(parts: Iterable[tuple[CommandCounts, float]], course: ActionTrace) ->
 
 def _add(to: Counts, counts: Mapping[str, float], weight: float) -> None:
     for verb, times in counts.items():
-        to[verb] += weight * times
+        to[verb] += weight * times  # type: ignore[assignment]  # a fraction
 
 
 def next_command(habits: CommandCounts, course: ActionTrace) -> list[Recommendation]:
+    """Return verbs with their shares, likeliest first."""
     acts = _acts(course)
     own = Followed()
     for place, act in enumerate(acts):
         own.learn(contexts(acts[:place]), act.verb)
-    return advise(habits, own, acts, course.said)
-
-
-def advise(
-    habits: CommandCounts, own: Followed, acts: Sequence[TracedAction], said: Iterable[str]
-) -> list[Recommendation]:
-    """Return verbs with their shares, likeliest first. `own` holds the habits of the session that did `acts`."""
     verbs = sorted({*habits.followed.verbs, *own.verbs})
     here = contexts(acts)
     shares = habits.followed.shares(here, dict.fromkeys(verbs, 1 / max(len(verbs), 1)))
@@ -127,19 +117,19 @@ def advise(
         say = _OWN * len(acts) / (len(acts) + _OWN_HALF)
         mine = own.shares(here, shares)
         shares = {verb: (1 - say) * share + say * mine[verb] for verb, share in shares.items()}
-    shares = _worded(habits, shares, said)
+    shares = _worded(habits, shares, course.said)
     total = sum(sorted(shares.values())) or 1.0
     found = [Recommendation(verb, round(share / total, 6)) for verb, share in shares.items()]
     return sorted(found, key=lambda advised: (-advised.share, advised.verb))
 
 
 def _worded(habits: CommandCounts, shares: dict[str, float], said: Iterable[str]) -> dict[str, float]:
-    words = sorted(word for word in set(said) if habits.said.get(word, 0) >= _SELDOM)
+    words = sorted(word for word in set(said) if habits.said[word] >= _SELDOM)
     total = sum(habits.told.values()) + len(shares) / 2
     gains: defaultdict[str, float] = defaultdict(float)
     for word in words:
         for verb, times in habits.said_before[word].items():
-            gains[verb] += log(1 + times / (_PRIOR * (habits.told.get(verb, 0) + 0.5) / total))
+            gains[verb] += log(1 + times / (_PRIOR * (habits.told[verb] + 0.5) / total))
     return {verb: share * exp(_WORDS * gains.get(verb, 0.0)) for verb, share in shares.items()}
 
 

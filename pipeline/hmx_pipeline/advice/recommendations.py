@@ -60,15 +60,15 @@ def guide(question: str, session: Sequence[Step], agent_id: str, found: Sequence
     done = [one for one in found if one.source.pattern_type == COURSE.type]
     changed = tuple(one.source for one in found if one.source.pattern_type == TOUCHED.type)
     return Advice(
-        _steps(question, session, agent_id, done) if done else (),
+        _steps(question, session, done) if done else (),
         _files(question, agent_id, changed) if changed else None,
     )
 
 
 def _steps(
-    question: str, session: Sequence[Step], agent_id: str, done: Sequence[FoundSource[Contribution]]
+    question: str, session: Sequence[Step], done: Sequence[FoundSource[Contribution]]
 ) -> tuple[AdvisedStep, ...]:
-    course = course_so_far(question, session, agent_id)
+    course = course_so_far(question, session)
     found = tuple(one.source for one in done)
     if failure(course) is not None:
         advised = next_after_error.advise(_recoveries(found), next_after_error.steps_of(course))
@@ -93,7 +93,7 @@ def _files(question: str, agent_id: str, found: tuple[Contribution, ...]) -> Lik
 
 @remembered(_REMEMBERED, weigh)
 def _recoveries(found: tuple[Contribution, ...]) -> next_after_error.AfterErrorCounts:
-    return next_after_error.known(next_after_error.steps_of(course) for course in courses(found))
+    return next_after_error.AfterErrorCounts(map(next_after_error.steps_of, courses(found)))
 
 
 def _sessions(done: Sequence[FoundSource[Contribution]]) -> list[tuple[tuple[Contribution, ...], float]]:

@@ -56,10 +56,10 @@ def sought(question: str, session: Sequence[Step]) -> SessionQuery:
     return SessionQuery(sorted(set(did)), sorted(set(_of_files(plain_stems(question), names))))
 
 
-def course_so_far(question: str, session: Sequence[Step], agent_id: str = "") -> ActionTrace:
+def course_so_far(question: str, session: Sequence[Step]) -> ActionTrace:
     """Return the running session's action trace. The question counts as the user's first message."""
     asked = Step(event_id="", at=0, role=Role.MESSAGE, actor="user", text=question)
-    return under_way([asked, *session], agent_id)
+    return under_way([asked, *session])
 
 
 def failure(action_trace: ActionTrace) -> RecoveryStep | None:

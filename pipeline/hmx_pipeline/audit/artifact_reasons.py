@@ -38,9 +38,8 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(cls, c: Contribution) -> "Evidence":
-        return cls(
-            c.contribution_id, c.session_id, c.agent_id, format_ms(c.first_at), str(c.outcome), len(c.source_events)
-        )
+        at, outcome = format_ms(c.first_at), str(c.outcome)
+        return cls(c.contribution_id, c.session_id, c.agent_id, at, outcome, len(c.source_events))
 
 
 class StatusChange(NamedTuple):

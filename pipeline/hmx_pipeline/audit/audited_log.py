@@ -21,19 +21,18 @@ from hmx_pipeline.audit.partition_conservation import (
     conserve,
     copies_of,
 )
-from hmx_pipeline.audit.source_rows import Row, SourceRows, row_of
+from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.rejections import UNREADABLE
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from hmx_pipeline.kafka.clients import Cluster, Watermarks
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.executor import StagePosition
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.stages.session_state import HELD
-from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE
+from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE, SESSIONS
 
 Progress = Callable[[str, int, int], None]
 """Called with what is read, offsets done and offsets in total."""
-Tap = Callable[[str, Iterator["Row"]], Iterator["Row"]]
 LOOK_AT: Final = 1_000
 """Records between two progress reports."""
 SMALL_QUEUES: Final[dict[str, Any]] = {
@@ -46,10 +45,6 @@ SMALL_QUEUES: Final[dict[str, Any]] = {
 
 def silent(what: str, done: int, total: int) -> None:
     pass
-
-
-def untapped(_: str, rows: Iterator["Row"]) -> Iterator["Row"]:
-    return rows
 
 
 class _WaitingEvent(msgspec.Struct):
@@ -74,40 +69,23 @@ class AuditedState(NamedTuple):
     state_end: int
 
 
-class AuditedLog:
+class AuditedLog(TopicRows):
     """The topics of one pipeline. The state is read first, so all outputs of what it has processed are below the other
     topics' ends."""
 
     def __init__(self, cluster: Cluster, prefix: str, partitions: dict[str, int], control_key: str) -> None:
-        self._cluster = cluster
-        self._prefix = prefix
+        super().__init__(cluster, prefix, **SMALL_QUEUES)
         self._control_key = control_key
-        self._sources = SourceRows(cluster, prefix)
         self.partitions = partitions
-
-    def marks(self, topic: str, partition: int) -> Watermarks:
-        return self._cluster.watermarks(self._prefix + topic, partition)
-
-    def size(self, partition: int) -> int:
-        """Returns the number of offsets in the events partition."""
-        low, high = self.marks(EVENTS, partition)
-        return high - low
-
-    def rows(self, topic: str, partition: int, marks: Watermarks) -> Iterator[Row]:
-        """Yields committed records between the watermarks."""
-        for message in read_partition(self._cluster.kafka, self._prefix + topic, partition, marks, **SMALL_QUEUES):
-            yield row_of(message)
 
     def events(self, partition: int, marks: Watermarks, position: int) -> Iterator[Row]:
         """Yields events as the worker read them up to `position`. Later records may be in a batch that cannot be
         decompressed; those are yielded as unreadable."""
         known = Watermarks(marks.low, min(max(marks.low, position), marks.high))
-        yield from self._sources.rows(EVENTS, EVENTS_DLQ, partition, known, **SMALL_QUEUES)
+        yield from self.source(SESSIONS, partition, known)
         following = known.high
         try:
-            for row in self._sources.rows(
-                EVENTS, EVENTS_DLQ, partition, Watermarks(following, marks.high), **SMALL_QUEUES
-            ):
+            for row in self.source(SESSIONS, partition, Watermarks(following, marks.high)):
                 following = row.offset + 1
                 yield row
         except KafkaException as error:
@@ -123,46 +101,50 @@ class AuditedLog:
             return None
         return next(self.events(partition, Watermarks(offset, offset + 1), stood.standing.position), None)
 
-    def unknown_reroutes(self) -> Reroutes:
-        """Stands in for `reroutes` where copies are not needed."""
-        return Reroutes(trimmed=frozenset(range(self.partitions[EVENTS])))
-
     def standing(self, partition: int, on_progress: Progress) -> AuditedState:
+        """Reads the state topic and keeps the last record of each key."""
         on_progress(SESSION_STATE, partition, self.partitions[EVENTS])
         marks = self.marks(SESSION_STATE, partition)
-        found = _standing(self.rows(SESSION_STATE, partition, marks), self.marks(EVENTS, partition).low)
-        return AuditedState(found, marks.high)
+        position: StagePosition | None = None
+        waiting: dict[bytes, _WaitingEvent] = {}
+        for row in self.rows(SESSION_STATE, partition, marks):
+            key = row.key or b""
+            if key == POSITION_KEY.encode() and row.value is not None:
+                position = msgspec.json.decode(row.value, type=StagePosition)
+            elif key.startswith(HELD.encode()):
+                if row.value is None:
+                    waiting.pop(key, None)
+                else:
+                    waiting[key] = msgspec.json.decode(row.value, type=_WaitingEvent)
+        if position is None:
+            return AuditedState(PartitionState(self.marks(EVENTS, partition).low, {}), marks.high)
+        until = {held.offset: held.deadline for held in waiting.values()}
+        return AuditedState(PartitionState(position.position, until, position.lost, position.clock), marks.high)
 
     def reroutes(self, on_progress: Progress) -> Reroutes:
         """Reads the whole events topic and keeps only the rerouted copies."""
         copies: dict[Place, ReroutedCopy] = {}
-        trimmed = set()
-        for partition in range(self.partitions[EVENTS]):
-            on_progress(f"{EVENTS} for copies", partition, self.partitions[EVENTS])
-            marks = self.marks(EVENTS, partition)
-            if marks.low > 0:
-                trimmed.add(partition)
+        all_marks = [self.marks(EVENTS, partition) for partition in range(self.partitions[EVENTS])]
+        for partition, marks in enumerate(all_marks):
+            on_progress(f"{EVENTS} for copies", partition, len(all_marks))
             for first, copy in copies_of(self.events(partition, marks, marks.low), self._control_key):
                 copies.setdefault(first, copy)
-        return Reroutes(copies, frozenset(trimmed))
+        return Reroutes(copies, frozenset(n for n, marks in enumerate(all_marks) if marks.low > 0))
 
     def conserved(
         self,
         partition: int,
         stood: AuditedState,
         asked: int | None = None,
-        tap: Tap = untapped,
         *,
         on_done: Callable[[int], None] = lambda _: None,
     ) -> PartitionReport:
-        """Audits one partition. `tap` sees every output; `on_done` receives the number of offsets read."""
+        """Audits one partition. `on_done` receives the number of offsets read."""
         marks = self.marks(EVENTS, partition)
         outputs = []
         for topic in (EPISODES, EVENTS_DLQ):
             ends = self.marks(topic, partition)
-            rows = tap(topic, self.rows(topic, partition, ends))
-            outputs.append(OutputPartition(topic, rows, trimmed=ends.low > 0))
-
+            outputs.append(OutputPartition(topic, self.rows(topic, partition, ends), trimmed=ends.low > 0))
         told = -1
 
         def events() -> Iterator[Row]:
@@ -186,22 +168,3 @@ class AuditedLog:
             lambda: self.marks(SESSION_STATE, partition).high == stood.state_end,
             asked,
         )
-
-
-def _standing(state: Iterator[Row], low: int) -> PartitionState:
-    """Reads the state topic and keeps the last record of each key."""
-    position: StagePosition | None = None
-    waiting: dict[bytes, _WaitingEvent] = {}
-    for row in state:
-        key = row.key or b""
-        if key == POSITION_KEY.encode() and row.value is not None:
-            position = msgspec.json.decode(row.value, type=StagePosition)
-        elif key.startswith(HELD.encode()):
-            if row.value is None:
-                waiting.pop(key, None)
-            else:
-                waiting[key] = msgspec.json.decode(row.value, type=_WaitingEvent)
-    if position is None:
-        return PartitionState(low, {})
-    until = {held.offset: held.deadline for held in waiting.values()}
-    return PartitionState(position.position, until, position.lost, position.clock)

@@ -7,13 +7,14 @@ transaction ends the replay; the refused records are counted.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from hmx_pipeline.audit.replay_fold import batches
 from hmx_pipeline.audit.replay_policy import (
     JudgedLetter,
     LetterFilter,
@@ -26,14 +27,14 @@ from hmx_pipeline.audit.replay_policy import (
     returned,
     sent_before,
 )
-from hmx_pipeline.audit.source_rows import Row, SourceRows, row_of
+from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config, read_partition
+from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.runtime.transaction import COMMIT_S, FENCE_S, FENCED, send
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import Output
-from hmx_pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID
+from hmx_pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID, SESSIONS
 
 SAMPLE: Final = 5
 """Example letters kept per decision."""
@@ -100,95 +101,76 @@ def send_back(
     """Decides for every selected letter, and with `apply` sends back those that qualify."""
     partitions = existing_topics(settings, EVENTS, EVENTS_DLQ)
     found = ReplaySummary(apply)
-    sender = _Sender(settings, found.failed) if apply else None
+    producer = _fencing(settings) if apply else None
     with closing(Cluster(settings.require_kafka())) as cluster:
-        name = settings.topic_prefix + EVENTS_DLQ
-        ends = {partition: cluster.watermarks(name, partition) for partition in range(partitions[EVENTS_DLQ])}
-        since = _first(cluster, name, ends, asked)
+        log = TopicRows(cluster, settings.topic_prefix)
+        ends = {partition: log.marks(EVENTS_DLQ, partition) for partition in range(partitions[EVENTS_DLQ])}
+        since = _first(log, ends, asked)
         if since is None:
             return found
         on_progress("looking for what was sent back before")
-        before = _before(cluster, settings.topic_prefix, partitions[EVENTS], since)
-        with closing(_letters(cluster, name, ends, asked)) as letters:
-            for row in letters:
+        before = _before(cluster, settings.topic_prefix, log, partitions[EVENTS], since)
+
+        def going() -> Iterator[Output]:
+            for row in _letters(log, ends, asked):
                 judged = judge(row, asked, before)
                 found.note(judged)
-                if sender is not None and judged.fate.goes:
-                    if not sender.send(returned(row, partitions[EVENTS])):
-                        return found
-                    on_progress(f"sending back {found.going:,}")
-        if sender is not None:
-            sender.flush()
+                if judged.fate.goes:
+                    yield returned(row, partitions[EVENTS])
+
+        for batch in batches(going(), AT_ONCE, BYTES_AT_ONCE):
+            if producer is not None:
+                on_progress(f"sending back {found.going:,}")
+                if not _sent(producer, settings.topic_prefix, batch, found.failed):
+                    break
     return found
 
 
-def _letters(cluster: Cluster, name: str, ends: Ends, asked: LetterFilter) -> Generator[Row, None, None]:
+def _letters(log: TopicRows, ends: Ends, asked: LetterFilter) -> Iterator[Row]:
     for partition, marks in ends.items():
-        for message in read_partition(cluster.kafka, name, partition, marks):
-            row = row_of(message)
-            if asked.selects(row):
-                yield row
+        yield from filter(asked.selects, log.rows(EVENTS_DLQ, partition, marks))
 
 
-def _first(cluster: Cluster, name: str, ends: Ends, asked: LetterFilter) -> int | None:
+def _first(log: TopicRows, ends: Ends, asked: LetterFilter) -> int | None:
     """Returns the append time of the first selected letter; nothing was sent back before it."""
-    times = []
-    for partition, marks in ends.items():
-        with closing(_letters(cluster, name, {partition: marks}, asked)) as letters:
-            times += [row.timestamp for row in (next(letters, None),) if row is not None]
-    return min(times, default=None)
+    firsts = (next(_letters(log, {partition: marks}, asked), None) for partition, marks in ends.items())
+    return min((row.timestamp for row in firsts if row is not None), default=None)
 
 
-def _before(cluster: Cluster, prefix: str, partitions: int, since_ms: int) -> set[Place]:
+def _before(cluster: Cluster, prefix: str, log: TopicRows, partitions: int, since_ms: int) -> set[Place]:
     """Returns the letters that were already sent back to the events topic."""
-    name, sources = prefix + EVENTS, SourceRows(cluster, prefix)
-    consumer = Consumer(consumer_config(cluster.kafka))
-    with closing(consumer):
-        asked = [TopicPartition(name, partition, since_ms) for partition in range(partitions)]
+    with closing(Consumer(consumer_config(cluster.kafka))) as consumer:
+        asked = [TopicPartition(prefix + EVENTS, partition, since_ms) for partition in range(partitions)]
         starts = consumer.offsets_for_times(asked, timeout=ANSWER_S)
     found: set[Place] = set()
     for start in starts:
         if start.error is not None:
             raise KafkaException(start.error)
-        low, high = cluster.watermarks(name, start.partition)
         if start.offset >= 0:  # -1: nothing has been appended since
-            marks = Watermarks(max(low, start.offset), high)
-            found |= sent_before(sources.rows(EVENTS, EVENTS_DLQ, start.partition, marks))
+            low, high = log.marks(EVENTS, start.partition)
+            found |= sent_before(log.source(SESSIONS, start.partition, Watermarks(max(low, start.offset), high)))
     return found
 
 
-class _Sender:
-    """Sends batches of letters, each in one transaction. Blocks."""
+def _fencing(settings: Settings) -> Producer:
+    """Returns a transactional producer; it fences any replay that started earlier."""
+    name = {"transactional.id": settings.topic_prefix + LETTERS_ID, "transaction.timeout.ms": TRANSACTION_MS}
+    producer = Producer(producer_config(settings.require_kafka(), **name))
+    producer.init_transactions(FENCE_S)
+    return producer
 
-    def __init__(self, settings: Settings, failed: Counter[str]) -> None:
-        """Fences any replay that started earlier."""
-        self._prefix = settings.topic_prefix
-        self._failed = failed
-        self._held: list[Output] = []
-        self._bytes = 0
-        name = {"transactional.id": settings.topic_prefix + LETTERS_ID, "transaction.timeout.ms": TRANSACTION_MS}
-        self._producer = Producer(producer_config(settings.require_kafka(), **name))
-        self._producer.init_transactions(FENCE_S)
 
-    def send(self, record: Output) -> bool:
-        """Queues a record. Returns False if Kafka refused a batch; stop then."""
-        self._held.append(record)
-        self._bytes += len(record.value or b"")
-        return (len(self._held) < AT_ONCE and self._bytes < BYTES_AT_ONCE) or self.flush()
-
-    def flush(self) -> bool:
-        held, self._held, self._bytes = self._held, [], 0
-        if not held:
-            return True
-        try:
-            self._producer.begin_transaction()
-            for record in held:
-                send(self._producer, self._prefix + record.topic, record)
-            self._producer.commit_transaction(COMMIT_S)
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            self._failed[TAKEN_OVER if reason.code() in FENCED else reason.str()] += len(held)
-            with suppress(KafkaException):
-                self._producer.abort_transaction(COMMIT_S)
-            return False
-        return True
+def _sent(producer: Producer, prefix: str, batch: Sequence[Output], failed: Counter[str]) -> bool:
+    """Sends letters in one transaction. Returns False if Kafka refused it; stop then."""
+    try:
+        producer.begin_transaction()
+        for record in batch:
+            send(producer, prefix + record.topic, record)
+        producer.commit_transaction(COMMIT_S)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        failed[TAKEN_OVER if reason.code() in FENCED else reason.str()] += len(batch)
+        with suppress(KafkaException):
+            producer.abort_transaction(COMMIT_S)
+        return False
+    return True

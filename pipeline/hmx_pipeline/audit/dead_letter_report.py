@@ -4,7 +4,7 @@ Enters: records of a dead letter topic. Pure; never raises.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from hmx_pipeline.contracts import headers as names
@@ -47,19 +47,9 @@ class DeadLetterReport:
         return _ADVICE.get(self.reason, "")
 
     def as_json(self, with_values: bool) -> dict[str, Any]:
-        example = self.example
-        shown = {
-            "partition": example.partition,
-            "offset": example.offset,
-            "origin": example.origin,
-            "key": readable(example.key),
-            "path": example.path,
-            "detail": example.detail,
-            "log_time": example.log_time,
-            "size": example.size,
-        }
-        if with_values:
-            shown["value"] = readable(example.value)
+        shown = {**asdict(self.example), "key": readable(self.example.key), "value": readable(self.example.value)}
+        if not with_values:
+            del shown["value"]
         return {
             "topic": self.topic,
             "reason": self.reason,

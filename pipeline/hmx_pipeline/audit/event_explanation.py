@@ -4,9 +4,9 @@ Enters: the record, its partition's report, the stage's state, and the `Witness`
 `Explanation`. Pure; never raises. The outcome itself comes from audit.partition_conservation.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -30,7 +30,6 @@ MISSING: Final = "missing"
 UNVERIFIED: Final = "unverified"
 ABSENT: Final = "absent"
 """Outcomes of an explanation besides `Outcome`: not read yet; no outcome; deleted by retention; no such record."""
-Seen = TypeVar("Seen", bound=Record)
 _SHOWN: Final = ("tenant_id", "session_id", "event_id", "event_type", "sequence", "timestamp")
 
 
@@ -62,16 +61,8 @@ class Explanation:
         return not self.violations and self.outcome not in (MISSING, ABSENT)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "partition": self.partition,
-            "offset": self.offset,
-            "outcome": self.outcome,
-            "said": self.said,
-            "event": self.event,
-            "because": self.because,
-            "outputs": [led._asdict() for led in self.outputs],
-            "violations": [violation._asdict() for violation in self.violations],
-        }
+        outputs = [led._asdict() for led in self.outputs]
+        return {**vars(self), "outputs": outputs, "violations": [violation._asdict() for violation in self.violations]}
 
 
 class Witness:
@@ -91,13 +82,12 @@ class Witness:
         self.before: dict[str, Any] | None = None
         """The last event released before this one that sorts after it."""
 
-    def see(self, topic: str, rows: Iterable[Seen]) -> Iterator[Seen]:
+    def see(self, topic: str, rows: Iterable[Record]) -> None:
         for row in rows:
             if origin_of(row) == self._place:
                 self._keep(topic, row)
             elif topic == EPISODES and row.key == self._session and not self.release:
                 self._compare(row)
-            yield row
 
     def astray(self, partitions: int) -> bool:
         """Returns whether the event is in another partition than its session's."""

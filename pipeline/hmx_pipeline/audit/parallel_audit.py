@@ -17,6 +17,7 @@ from typing import IO, Any, Final
 from hmx_pipeline.audit.audited_log import AuditedState, opened
 from hmx_pipeline.audit.partition_conservation import PartitionReport
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 
 LOOK_S: Final = 0.2
 
@@ -102,7 +103,8 @@ def _answer(source: IO[bytes], answers: IO[bytes]) -> None:
         with opened(settings) as log:
             for n, each in stood.items():
                 reports[n] = log.conserved(n, each, on_done=partial(say_done, before))
-                before += log.size(n)
+                low, high = log.marks(EVENTS, n)
+                before += high - low
     except Exception as error:  # noqa: BLE001  raised again in the parent process
         say(error)
     else:

@@ -8,11 +8,13 @@ Records and outputs are merged by offset in one pass. Memory holds only records 
 duplicate or misrouted), about 300 bytes each, and one byte per offset.
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -42,17 +44,10 @@ from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 
 VIOLATIONS_KEPT: Final = 1_000
-OF_VALID_EVENTS: Final = frozenset(
-    {
-        Reason.WRONG_PARTITION,
-        Reason.FORGED_ORIGIN,
-        Reason.EVENT_ID_REUSED,
-        Reason.POISON,
-        Reason.DEADLY,
-        Reason.OUTPUT_REFUSED,
-        Reason.ERASED,
-    }
-)
+OF_VALID_EVENTS: Final = (
+    Reason.WRONG_PARTITION, Reason.FORGED_ORIGIN, Reason.EVENT_ID_REUSED, Reason.POISON, Reason.DEADLY,
+    Reason.OUTPUT_REFUSED, Reason.ERASED,
+)  # fmt: skip
 """Rejection reasons that a valid event can have."""
 
 
@@ -167,6 +162,10 @@ class PartitionReport:
     copies: dict[Place, ReroutedCopy] = field(default_factory=dict)
     """Original place → its first copy in this partition."""
 
+    def as_json(self) -> dict[str, Any]:
+        told = {name: getattr(self, name) for name in ("partition", "low", "position", "pending", "unverified")}
+        return {**told, "outcomes": plain(self.outcomes)}
+
     def settle(self, outcome: Outcome, offset: int, by: Place | None = None) -> None:
         self.outcomes[outcome] += 1
         if offset == self.asked:
@@ -184,8 +183,13 @@ class PartitionReport:
             self.violate(ViolationKind.MISSING, EVENTS, (self.partition, offset), detail)
 
 
+def plain(counts: Counter[str]) -> dict[str, int]:
+    """For JSON, the most frequent first."""
+    return {str(name): count for name, count in counts.most_common()}
+
+
 class _PendingRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record without an outcome yet, after later outputs have been read."""
+    """A record that has no outcome yet; there may be very many, so their digests are in one piece."""
 
     accepted: bool
     belongs: int
@@ -204,36 +208,16 @@ class _PendingRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def identity(self) -> bytes:
-        return self.digests[2 * SIZE : 3 * SIZE]
+        return self.digests[2 * SIZE :]
 
 
-class _Fresh(NamedTuple):
-    """The newest record. Its output usually comes next, so digests are computed only when they are compared."""
+class _Turn(NamedTuple):
+    """A record or an output, in the order in which they are audited."""
 
+    order: tuple[int, int]
+    topic: str
     record: Record
-    found: Accepted | None
-    belongs: int
-
-    @property
-    def accepted(self) -> bool:
-        return self.found is not None
-
-    @property
-    def log_time(self) -> int:
-        return self.record.timestamp
-
-    @property
-    def as_dead_letter(self) -> bytes:
-        return dead_letter_digest(self.record)
-
-    @property
-    def as_episode(self) -> bytes:
-        return expected_episode(self.record, self.found) if self.found is not None else b""
-
-    def kept(self) -> _PendingRecord:
-        identity = identity_of(self.found.event) if self.found is not None else b""
-        digests = b"".join((self.as_dead_letter, self.as_episode, identity))
-        return _PendingRecord(self.accepted, self.belongs, self.log_time, digests)
+    origin: Place | None
 
 
 def copies_of(records: Iterable[Record], control_key: str) -> Iterator[tuple[Place, ReroutedCopy]]:
@@ -262,14 +246,12 @@ def conserve(
     """
     report = PartitionReport(partition, low, standing.position, asked=asked, horizon=low)
     audit = _Audit(report, standing, partitions, control_key)
-    feeds = [_Feed(audit, output) for output in outputs]
-    for record in events():
-        audit.event(record)
-        for feed in feeds:
-            feed.up_to(record.offset)
-        audit.keep()
-    for feed in feeds:
-        feed.up_to(None)
+    read = (_Turn((record.offset, 0), EVENTS, record, None) for record in events())
+    for _, topic, record, origin in heapq.merge(read, *map(audit.sent, outputs), key=itemgetter(0)):
+        if topic == EVENTS:
+            audit.event(record)
+        else:
+            audit.output(topic, record, origin)
     audit.settle(stood_still)
     audit.trace(events)
     return report
@@ -296,30 +278,6 @@ def follow(report: PartitionReport, reroutes: Reroutes) -> None:
             report.violate(ViolationKind.UNFOUNDED, EVENTS, copy.place, detail)
 
 
-class _Feed:
-    """Feeds an output topic's records to the audit once their origins have been read."""
-
-    def __init__(self, audit: "_Audit", output: OutputPartition) -> None:
-        self._audit = audit
-        self._topic = output.topic
-        self._records: Iterator[Record] = iter(output.records)
-        self._next()
-        if output.trimmed:
-            first = self._origin if self._head is not None else (0, audit.report.position)
-            audit.report.horizon = max(audit.report.horizon, first[1] if first is not None else 0)
-
-    def _next(self) -> None:
-        self._head = next(self._records, None)
-        self._origin = origin_of(self._head) if self._head is not None else None
-
-    def up_to(self, offset: int | None) -> None:
-        while self._head is not None:
-            if offset is not None and self._origin is not None and self._origin[1] > offset:
-                return
-            self._audit.output(self._topic, self._head, self._origin)
-            self._next()
-
-
 class _Audit:
     def __init__(self, report: PartitionReport, standing: PartitionState, partitions: int, control_key: str) -> None:
         self.report = report
@@ -327,8 +285,6 @@ class _Audit:
         self._partitions = partitions
         self._control_key = control_key
         self._open: dict[int, _PendingRecord] = {}
-        self._fresh: tuple[int, _Fresh] | None = None
-        """Offset and content of the newest record, until its outcome is known."""
         self._exists = bytearray()
         """Per offset: 0 (no record), _THERE or _REDACTED."""
         self._released_of_waiting: set[int] = set()
@@ -338,7 +294,16 @@ class _Audit:
         if lost:
             self.report.outcomes[Outcome.LOST_TO_RETENTION] = lost
 
-    # first pass
+    def sent(self, output: OutputPartition) -> Iterator[_Turn]:
+        """Yields the outputs; each comes after the event that it names as its origin."""
+        horizon = self.report.position if output.trimmed else 0
+        for place, record in enumerate(output.records):
+            origin = origin_of(record)
+            at = origin[1] if origin is not None else 0
+            if place == 0 and output.trimmed:
+                horizon = at
+            yield _Turn((at, 1), output.topic, record, origin)
+        self.report.horizon = max(self.report.horizon, horizon)
 
     def event(self, record: Record) -> None:
         if record.headers:
@@ -350,9 +315,9 @@ class _Audit:
         at = record.offset - self.report.low
         self._exists.extend(bytes(at + 1 - len(self._exists)))
         self._exists[at] = _THERE
-        found = decode(record.value)
+        found, partition = decode(record.value), self.report.partition
         if isinstance(found, Rejection) or (found.control and not self._is_own(record, found)):
-            self._fresh = record.offset, _Fresh(record, None, self.report.partition)
+            self._open[record.offset] = _PendingRecord(False, partition, record.timestamp, dead_letter_digest(record))
         elif found.control:
             self.report.settle(Outcome.CONTROL, record.offset)
         else:
@@ -360,21 +325,10 @@ class _Audit:
                 self._exists[at] = _REDACTED
             session = session_key(found.event.tenant_id, found.event.session_id)
             belongs = partition_of(session, self._partitions)
-            if belongs != self.report.partition:
+            if belongs != partition:
                 self.report.astray[record.offset] = MisroutedCopy(belongs, copied_digest(record, session))
-            self._fresh = record.offset, _Fresh(record, found, belongs)
-
-    def keep(self) -> None:
-        """Keeps the newest record as open, after its outputs have been read."""
-        if self._fresh is not None:
-            offset, fresh = self._fresh
-            self._open[offset], self._fresh = fresh.kept(), None
-
-    def _take(self, offset: int) -> "_PendingRecord | _Fresh | None":
-        if self._fresh is not None and self._fresh[0] == offset:
-            fresh, self._fresh = self._fresh[1], None
-            return fresh
-        return self._open.pop(offset, None)
+            digests = (dead_letter_digest(record), expected_episode(record, found), identity_of(found.event))
+            self._open[record.offset] = _PendingRecord(True, belongs, record.timestamp, b"".join(digests))
 
     def output(self, topic: str, record: Record, origin: Place | None) -> None:
         here = (record.partition, record.offset)
@@ -384,21 +338,16 @@ class _Audit:
         if partition != self.report.partition:
             return self.report.violate(ViolationKind.MISPLACED, topic, here, f"its origin is {partition}:{offset}")
         if any(from_ <= offset < to for from_, to in self._standing.lost):
-            return self.report.violate(
-                ViolationKind.UNFOUNDED,
-                topic,
-                here,
-                f"{partition}:{offset} was deleted by retention before it was read",
-            )
+            detail = f"{partition}:{offset} was deleted by retention before it was read"
+            return self.report.violate(ViolationKind.UNFOUNDED, topic, here, detail)
         if offset < self.report.low or offset >= self._standing.position:
             return None  # retention deleted its origin, or the stage read it after the state was saved
-        event = self._take(offset)
+        event = self._open.pop(offset, None)
         self.report.astray.pop(offset, None)
         if event is None:
             if not self._was_there(offset):
-                return self.report.violate(
-                    ViolationKind.UNFOUNDED, topic, here, f"there is no record {partition}:{offset}"
-                )
+                detail = f"there is no record {partition}:{offset}"
+                return self.report.violate(ViolationKind.UNFOUNDED, topic, here, detail)
             return self.report.violate(ViolationKind.DOUBLED, EVENTS, origin, f"also at {topic} {here[0]}:{here[1]}")
         if offset in self._standing.waiting:
             self._released_of_waiting.add(offset)
@@ -408,7 +357,7 @@ class _Audit:
             self._dead_letter(record, here, event, origin)
         return None
 
-    def _episode(self, record: Record, here: Place, event: _PendingRecord | _Fresh, origin: Place) -> None:
+    def _episode(self, record: Record, here: Place, event: _PendingRecord, origin: Place) -> None:
         found = episode_digest(record)
         if not event.accepted:
             detail = f"the record is invalid, but an episode is at {here[0]}:{here[1]}"
@@ -421,7 +370,7 @@ class _Audit:
         late = found is not None and found[1]
         self.report.settle(Outcome.RELEASED_LATE if late else Outcome.RELEASED, origin[1], here)
 
-    def _dead_letter(self, record: Record, here: Place, event: _PendingRecord | _Fresh, origin: Place) -> None:
+    def _dead_letter(self, record: Record, here: Place, event: _PendingRecord, origin: Place) -> None:
         reason = (header(record.headers, names.REASON) or b"").decode(errors="replace")
         refused = reason in WITHOUT_BYTES
         if original_digest(record) != (refused_digest(event.log_time) if refused else event.as_dead_letter):
@@ -435,8 +384,6 @@ class _Audit:
         self.report.settle(Outcome.REJECTED, origin[1], here)
         self.report.rejections[reason] += 1
 
-    # records without an outcome
-
     def settle(self, stood_still: Callable[[], bool]) -> None:
         """Settles waiting events, and reports rejected records that have no dead letter."""
         moved = bool(self._released_of_waiting) and not stood_still()
@@ -449,13 +396,11 @@ class _Audit:
                 self.report.astray.pop(offset, None)
                 self.report.settle(Outcome.WAITING, offset)
             elif self._was_there(offset):
-                self.report.violate(
-                    ViolationKind.DOUBLED, EVENTS, where, "waits in a window, but also has another outcome"
-                )
+                detail = "waits in a window, but also has another outcome"
+                self.report.violate(ViolationKind.DOUBLED, EVENTS, where, detail)
             else:
-                self.report.violate(
-                    ViolationKind.UNFOUNDED, EVENTS, where, "waits in a window, but the record does not exist"
-                )
+                detail = "waits in a window, but the record does not exist"
+                self.report.violate(ViolationKind.UNFOUNDED, EVENTS, where, detail)
         for offset in [offset for offset, event in self._open.items() if not event.accepted]:
             del self._open[offset]
             self.report.without(offset, self.report.horizon, "the record is invalid, but has no dead letter")

@@ -22,11 +22,13 @@ from hmx_pipeline.audit.partition_conservation import (
     Violation,
     ViolationKind,
     follow,
+    plain,
 )
-from hmx_pipeline.contracts.headers import KIND, ORIGIN_OFFSET, ORIGIN_PARTITION
+from hmx_pipeline.audit.record_digests import origin_of
+from hmx_pipeline.contracts.headers import KIND, header
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import EVENTS, EVIDENCE
+from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
 
 SEVERAL_FROM: Final = 50_000
 """Number of events from which several processes pay off."""
@@ -69,29 +71,15 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         return {
             "conserved": self.conserved,
-            "outcomes": _plain(self.outcomes),
-            "rejections": _plain(self.rejections),
+            "outcomes": plain(self.outcomes),
+            "rejections": plain(self.rejections),
             "pending": sum(part.pending for part in self.partitions),
             "unverified": sum(part.unverified for part in self.partitions),
-            "evidence": _plain(self.evidence),
-            "faults": _plain(self.faults),
+            "evidence": plain(self.evidence),
+            "faults": plain(self.faults),
             "violations": [violation._asdict() for violation in self.violations],
-            "partitions": [
-                {
-                    "partition": part.partition,
-                    "low": part.low,
-                    "position": part.position,
-                    "outcomes": _plain(part.outcomes),
-                    "pending": part.pending,
-                    "unverified": part.unverified,
-                }
-                for part in self.partitions
-            ],
+            "partitions": [part.as_json() for part in self.partitions],
         }
-
-
-def _plain(counts: Counter[str]) -> dict[str, int]:
-    return {str(name): count for name, count in counts.most_common()}
 
 
 def verify(settings: Settings, on_progress: Progress = silent) -> Report:
@@ -113,7 +101,7 @@ def verify(settings: Settings, on_progress: Progress = silent) -> Report:
 def _audited(
     settings: Settings, log: AuditedLog, stood: list[AuditedState], on_progress: Progress
 ) -> list[PartitionReport]:
-    sizes = [log.size(partition) for partition in range(len(stood))]
+    sizes = [high - low for low, high in (log.marks(EVENTS, partition) for partition in range(len(stood)))]
     total, processes = sum(sizes), min(_cores(), len(stood))
     if processes > 1 and total >= SEVERAL_FROM:
         return audited(settings, stood, sizes, processes, lambda done: on_progress(EVENTS, done, total))
@@ -135,31 +123,32 @@ def explain(settings: Settings, place: Place, on_progress: Progress = silent) ->
             raise TopicsError(f"{EVENTS} has partitions 0 to {log.partitions[EVENTS] - 1}, not {partition}")
         stood = log.standing(partition, on_progress)
         witness = Witness(place, log.event(place, stood))
-        reroutes = log.reroutes(on_progress) if witness.astray(log.partitions[EVENTS]) else log.unknown_reroutes()
+        astray, unknown = (
+            witness.astray(log.partitions[EVENTS]),
+            Reroutes(trimmed=frozenset(range(log.partitions[EVENTS]))),
+        )
+        reroutes = log.reroutes(on_progress) if astray else unknown
         on_progress(f"{EVENTS} partition {partition}", 0, 1)
-        report = log.conserved(partition, stood, offset, witness.see)
+        report = log.conserved(partition, stood, offset)
         follow(report, reroutes)
-        for other in range(log.partitions[EVIDENCE]):
-            on_progress(EVIDENCE, other, log.partitions[EVIDENCE])
-            for _ in witness.see(EVIDENCE, log.rows(EVIDENCE, other, log.marks(EVIDENCE, other))):
-                pass
+        outputs = [(EPISODES, partition), (EVENTS_DLQ, partition)]
+        outputs += [(EVIDENCE, other) for other in range(log.partitions[EVIDENCE])]
+        for done, output in enumerate(outputs):
+            on_progress("outputs", done, len(outputs))
+            witness.see(output[0], log.rows(*output))
         return explained(place, stood.standing, report, witness)
 
 
 def _count_evidence(log: AuditedLog, partition: int, report: Report) -> None:
     """Counts evidence by kind. Contributions and barriers need an origin; ticks have none."""
-    for row in log.rows(EVIDENCE, partition, log.marks(EVIDENCE, partition)):
-        last = dict(row.headers)
-        kind = (last.get(KIND) or b"unknown").decode(errors="replace")
+    for row in log.rows(EVIDENCE, partition):
+        kind = (header(row.headers, KIND) or b"unknown").decode(errors="replace")
         report.evidence[kind] += 1
-        named = all(last.get(name) is not None for name in (ORIGIN_PARTITION, ORIGIN_OFFSET))
-        if kind != "tick" and not named:
+        if kind != "tick" and origin_of(row) is None:
             report.nameless += 1
-            detail = f"a {kind} without its origin"
             if report.nameless <= VIOLATIONS_KEPT:
-                report.nameless_evidence.append(
-                    Violation(ViolationKind.NAMELESS, EVIDENCE, partition, row.offset, detail)
-                )
+                violation = (ViolationKind.NAMELESS, EVIDENCE, partition, row.offset, f"a {kind} without its origin")
+                report.nameless_evidence.append(Violation(*violation))
 
 
 def _cores() -> int:

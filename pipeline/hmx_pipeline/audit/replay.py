@@ -30,16 +30,16 @@ def replay(
     prefix = f"{settings.topic_prefix}{SHADOWS}{uuid.uuid4().hex[:8]}."
     of_both = {topic: partitions[topic] for topic in (*OF_SESSIONS, *OF_PATTERNS)}
     of_patterns = {topic: partitions[topic] for topic in OF_PATTERNS}
+    report = Replayed(prefix)
     with closing(Cluster(settings.require_kafka())) as cluster:
-        cut = take_cut(cluster, settings, partitions)
-        with shadow_topics(settings, prefix, of_both, keep=keep) as shadow:
+        cut = take_cut(cluster, settings.topic_prefix, partitions)
+        with shadow_topics(cluster, prefix, of_both, keep=keep) as shadow:
             rebuild = ReplayFold(cluster, fold_factories(settings, cluster), settings.topic_prefix, cut, on_progress)
-            report = Replayed(prefix)
             made = rebuild.sessions(shadow)
             rebuild.patterns(shadow)
             report.events, report.evidence = rebuild.events, rebuild.evidence
             if compare:
-                with shadow_topics(settings, f"{prefix}again.", of_patterns, keep=keep) as again:
+                with shadow_topics(cluster, f"{prefix}again.", of_patterns, keep=keep) as again:
                     moving = rebuild.patterns_again(again)
                     Comparison(rebuild, report, shadow, again).run(made, moving)
     return report

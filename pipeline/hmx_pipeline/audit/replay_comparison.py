@@ -21,7 +21,7 @@ from hmx_pipeline.audit.replay_artifacts import (
     rests_on_more,
 )
 from hmx_pipeline.audit.replay_fold import ReplayFold
-from hmx_pipeline.audit.replay_streams import Live, StreamReport, compare, compare_by_origin
+from hmx_pipeline.audit.replay_streams import StreamReport, compare, compare_by_origin
 from hmx_pipeline.audit.replay_topics import OF_PATTERNS, OutputRange, Shadow
 from hmx_pipeline.audit.source_rows import Row
 from hmx_pipeline.contracts.episode import RESERVED
@@ -78,34 +78,16 @@ class Replayed:
             "shadow": self.shadow,
             "events": self.events,
             "evidence": self.evidence,
-            "streams": [_stream_json(stream) for stream in self.streams],
+            "streams": [stream.as_json() for stream in self.streams],
             "artifacts": {
                 "same": self.patterns,
-                **_plain(self.changes),
+                **{str(change): count for change, count in self.changes.items()},
                 "in_motion": self.moving,
                 "set_aside": self.set_aside,
                 "changes": [change.as_json() for change in self.artifacts],
             },
             "notes": self.notes,
         }
-
-
-def _plain(counts: Counter[str]) -> dict[str, int]:
-    return {str(name): count for name, count in counts.items()}
-
-
-def _stream_json(stream: StreamReport) -> dict[str, Any]:
-    return {
-        "topic": stream.topic,
-        "partition": stream.partition,
-        "same": stream.same,
-        "later": stream.later,
-        "replaced": stream.replaced,
-        "taken": stream.taken,
-        "not_compared": stream.not_compared or None,
-        "differences": _plain(stream.differences),
-        "examples": [example._asdict() for example in stream.examples],
-    }
 
 
 class Comparison:
@@ -134,12 +116,7 @@ class Comparison:
 
     def _live(self, topic: str, partition: int) -> tuple[Iterator[Row], OutputRange]:
         span = self._rebuild.cut.outputs[topic][partition]
-        marks = Watermarks(span.low, span.high)
-        return self._watch(self._rebuild.rows(self._rebuild.prefix + topic, partition, marks)), span
-
-    def _made(self, shadow: Shadow, topic: str, partition: int) -> Iterator[Row]:
-        name = shadow.prefix + topic
-        return self._rebuild.rows(name, partition, self._rebuild.marks(name, partition))
+        return self._watch(self._rebuild.rows(topic, partition, Watermarks(span.low, span.high))), span
 
     def _skip(self, topic: str, partition: int) -> None:
         self._report.streams.append(StreamReport(topic, partition, not_compared=GONE))
@@ -157,23 +134,23 @@ class Comparison:
         compacted: bool = False,
     ) -> None:
         rows, span = self._live(topic, partition)
-        made: Iterable[Row] = self._made(shadow, topic, partition)
+        made: Iterable[Row] = shadow.rows(topic, partition)
         if whole is not None:
             rows, made = filter(whole, rows), filter(whole, made)
-        live = Live(rows, span.settled, span.low > 0 and not compacted, compacted, ordered)
-        self._report.streams.append(compare(StreamReport(topic, partition), made, live))
+        report, trimmed = StreamReport(topic, partition), span.low > 0 and not compacted
+        compare(report, made, rows, span.settled, trimmed=trimmed, compacted=compacted, ordered=ordered)
+        self._report.streams.append(report)
 
     def _evidence(self, partition: int, made: list[list[Watermarks]]) -> None:
         rows, span = self._live(EVIDENCE, partition)
         if span.low > 0 or any(self._lows):
             return self._skip(EVIDENCE, partition)
-        name = self._shadow.prefix + EVIDENCE
 
         def came_of(source: int) -> Iterator[Row]:
-            return self._rebuild.rows(name, partition, made[source][partition], **AS_MANY_AS_SOURCES)
+            return self._shadow.rows(EVIDENCE, partition, made[source][partition], **AS_MANY_AS_SOURCES)
 
         report = StreamReport(EVIDENCE, partition)
-        self._report.streams.append(compare_by_origin(report, came_of, len(made), Live(rows, span.settled)))
+        self._report.streams.append(compare_by_origin(report, came_of, len(made), rows, span.settled))
         return None
 
     def _whole(self, partition: int, low: int) -> Whole | None:
@@ -213,7 +190,7 @@ class Comparison:
     def _artifacts(self, partition: int, moving: set[PatternName]) -> None:
         rows, _ = self._live(ARTIFACTS, partition)
         before = current_artifacts(rows)
-        after = current_artifacts(self._made(self._shadow, ARTIFACTS, partition))
+        after = current_artifacts(self._shadow.rows(ARTIFACTS, partition))
         differ = differing(before, after)
         self._report.patterns += len(before.keys() | after.keys()) - len(differ)
         self._report.moving += len(differ.keys() & moving)
@@ -225,7 +202,7 @@ class Comparison:
         """Reads the artifacts that differ again, to list the changed paths."""
         live, _ = self._live(ARTIFACTS, partition)
         before = _values(live, {old for old, _ in differ.values()})
-        after = _values(self._made(self._shadow, ARTIFACTS, partition), {new for _, new in differ.values()})
+        after = _values(self._shadow.rows(ARTIFACTS, partition), {new for _, new in differ.values()})
         truncated = any(self._lows)
         for name, (old, new) in differ.items():
             change = change_of(name, before.get(old), after.get(new))

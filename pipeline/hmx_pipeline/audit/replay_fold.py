@@ -5,61 +5,44 @@ raises, as in the worker.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, Final
+from functools import partial
+from typing import Final, TypeVar
 
 import orjson
 
 from hmx_pipeline.audit.replay_artifacts import PatternName, pattern_of
 from hmx_pipeline.audit.replay_topics import Cut, Shadow
-from hmx_pipeline.audit.source_rows import Row, SourceRows, row_of
+from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from hmx_pipeline.kafka.clients import Cluster, Watermarks
 from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.stages.executor import Executor, FoldFactory
-from hmx_pipeline.topology import (
-    ARTIFACTS,
-    EVENTS,
-    EVENTS_DLQ,
-    EVIDENCE,
-    EVIDENCE_DLQ,
-    PATTERNS,
-    SESSIONS,
-    STAGES,
-    Stage,
-)
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.topology import ARTIFACTS, EVENTS, EVIDENCE, PATTERNS, SESSIONS, STAGES, Stage
 
+R = TypeVar("R", Row, Output)
 LOOK_EVERY: Final = 500
 
 Progress = Callable[[str, int, int], None]
 """Called with the current step, offsets done and offsets in total."""
 
 
-class ReplayFold:
+class ReplayFold(TopicRows):
+    """The topics of a pipeline, and its folds."""
+
     def __init__(
         self, cluster: Cluster, folds: Mapping[str, FoldFactory], prefix: str, cut: Cut, on_progress: Progress
     ) -> None:
-        self._cluster = cluster
+        super().__init__(cluster, prefix)
         self._folds = folds
-        self._stored = {stage.name: stored_positions(cluster, stage, prefix) for stage in STAGES}
-        self._on_progress = on_progress
-        self._sources = SourceRows(cluster, prefix)
-        self.prefix = prefix
+        self._stored = {stage: stored_positions(cluster, stage, prefix) for stage in STAGES}
+        self.watched = partial(watched, on_progress)
         self.cut = cut
         self.events = 0
         self.evidence = 0
-
-    def rows(self, name: str, partition: int, marks: Watermarks, **settings: Any) -> Iterator[Row]:
-        return map(row_of, read_partition(self._cluster.kafka, name, partition, marks, **settings))
-
-    def marks(self, name: str, partition: int) -> Watermarks:
-        return self._cluster.watermarks(name, partition)
-
-    def watched(self, what: str, total: int) -> Callable[[Iterable[Row]], Iterator[Row]]:
-        return watched(self._on_progress, what, total)
 
     def sessions(self, shadow: Shadow) -> list[list[Watermarks]]:
         """Folds the events. Returns, per source partition, the range of its output in each shadow evidence
@@ -68,12 +51,8 @@ class ReplayFold:
         watch = self.watched("folding events", sum(marks.high - marks.low for marks in sources))
         made, before = [], self._evidence_ends(shadow)
         for partition, marks in enumerate(sources):
-            executor = Executor(self._folds[SESSIONS.name](), partition)
-            self._decide(executor, SESSIONS)
-            for batch in batches(watch(self._sources.rows(EVENTS, EVENTS_DLQ, partition, marks))):
-                for part in executor.parts(batch):
-                    shadow.write(part.effects.outputs)
-                self.events += len(batch)
+            rows = watch(self.source(SESSIONS, partition, marks))
+            self.events += _fold(self._executor(SESSIONS, partition), rows, shadow)
             shadow.flush()
             after = self._evidence_ends(shadow)
             made.append([Watermarks(*ends) for ends in zip(before, after, strict=True)])
@@ -85,8 +64,9 @@ class ReplayFold:
         ends = self._evidence_ends(shadow)
         watch = self.watched("folding rebuilt evidence", sum(ends))
         for partition, end in enumerate(ends):
-            rows = watch(self.rows(shadow.prefix + EVIDENCE, partition, Watermarks(0, end)))
-            executor = self._fold_evidence(rows, partition, shadow)
+            rows = watch(shadow.rows(EVIDENCE, partition, Watermarks(0, end)))
+            executor = Executor(self._folds[PATTERNS.name](), partition)
+            self.evidence += _fold(executor, rows, shadow)
             shadow.write(executor.run([_barrier(partition)]).outputs)
         shadow.flush()
 
@@ -96,39 +76,38 @@ class ReplayFold:
         watch = self.watched("folding evidence", sum(marks.high - marks.low for marks in sources))
         moving: set[PatternName] = set()
         for partition, marks in enumerate(sources):
-            name = self.prefix + EVIDENCE
-            rows = self._sources.rows(EVIDENCE, EVIDENCE_DLQ, partition, marks)
-            executor = self._fold_evidence(watch(rows), partition, again, self._decide)
-            said = executor.run([_barrier(partition)]).outputs
-            artifacts = (output.value for output in said if output.topic == ARTIFACTS)
+            rows = watch(self.source(PATTERNS, partition, marks))
+            executor = self._executor(PATTERNS, partition)
+            self.evidence += _fold(executor, rows, again)
+            pending = executor.run([_barrier(partition)]).outputs
+            artifacts = (output.value for output in pending if output.topic == ARTIFACTS)
             moving |= {pattern_of(orjson.loads(value)) for value in artifacts if value is not None}
             rest = Watermarks(marks.high, self.cut.outputs[EVIDENCE][partition].high)
-            moving |= {_pattern(row) for row in self.rows(name, partition, rest)}
+            moving |= {_pattern(row) for row in self.rows(EVIDENCE, partition, rest)}
         again.flush()
         return moving
 
-    def _fold_evidence(
-        self, rows: Iterable[Row], partition: int, into: Shadow, decide: Callable[[Executor, Stage], None] | None = None
-    ) -> Executor:
-        executor = Executor(self._folds[PATTERNS.name](), partition)
-        if decide is not None:
-            decide(executor, PATTERNS)
-        for batch in batches(rows):
-            for part in executor.parts(batch):
-                into.write(part.effects.outputs)
-            self.evidence += len(batch)
-        return executor
-
-    def _decide(self, executor: Executor, stage: Stage) -> None:
+    def _executor(self, stage: Stage, partition: int) -> Executor:
         """Applies stored decisions: records that killed workers stay rejected, and so do outputs that Kafka once
         refused."""
-        stored = self._stored[stage.name][executor.partition]
+        executor = Executor(self._folds[stage.name](), partition)
+        stored = self._stored[stage][partition]
         if stored is not None:
             executor.decided(stored)
+        return executor
 
     def _evidence_ends(self, shadow: Shadow) -> list[int]:
-        count = len(self.cut.sources[EVIDENCE])
-        return [self.marks(shadow.prefix + EVIDENCE, partition).high for partition in range(count)]
+        return [shadow.marks(EVIDENCE, partition).high for partition in range(len(self.cut.sources[EVIDENCE]))]
+
+
+def _fold(executor: Executor, rows: Iterable[Row], into: Shadow) -> int:
+    """Returns the number of records folded."""
+    folded = 0
+    for batch in batches(rows):
+        for part in executor.parts(batch):
+            into.write(part.effects.outputs)
+        folded += len(batch)
+    return folded
 
 
 def watched(on_progress: Progress, what: str, total: int) -> Callable[[Iterable[Row]], Iterator[Row]]:
@@ -147,21 +126,18 @@ def watched(on_progress: Progress, what: str, total: int) -> Callable[[Iterable[
     return through
 
 
-def batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Cuts rows into batches of the worker's size; the cuts do not change the result."""
-    pulled = iter(rows)
-    while batch := list(islice(_small(pulled), BATCH_RECORDS)):
-        yield batch
-
-
-def _small(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yields rows up to the byte limit of a batch."""
+def batches(rows: Iterable[R], most: int = BATCH_RECORDS, most_bytes: int = BATCH_BYTES) -> Iterator[list[R]]:
+    """Cuts rows into batches, by default of the worker's size; the cuts do not change the result of a fold."""
+    batch: list[R] = []
     size = 0
     for row in rows:
-        yield row
+        batch.append(row)
         size += len(row.value or b"")
-        if size >= BATCH_BYTES:
-            return
+        if len(batch) == most or size >= most_bytes:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _pattern(evidence: Row) -> PatternName:

@@ -103,7 +103,8 @@ def returned(letter: Record, partitions: int) -> Output:
 
 def sent_before(records: Iterable[Record]) -> set[Place]:
     """Returns the dead letters that were sent back as these events records."""
-    return {place for record in records if _came_back(record) and (place := origin_of(record)) is not None}
+    back = (record for record in records if header(record.headers, names.ORIGIN_TOPIC) == EVENTS_DLQ.encode())
+    return {place for record in back if (place := origin_of(record)) is not None}
 
 
 def reason_of(letter: Record) -> str:
@@ -120,10 +121,6 @@ def owner_of(letter: Record) -> tuple[str, str]:
     key = key_of(letter.value or b"")
     tenant, session = split_key(key.decode()) if key is not None else ("", "")
     return tenant, session
-
-
-def _came_back(record: Record) -> bool:
-    return header(record.headers, names.ORIGIN_TOPIC) == EVENTS_DLQ.encode()
 
 
 def _producers(headers: Headers) -> Headers:

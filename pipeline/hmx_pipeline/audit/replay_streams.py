@@ -5,7 +5,7 @@ never raises. Records are paired by key and origin, so one missing record is one
 records per side are kept.
 """
 
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,6 +21,9 @@ APART: Final = 10_000
 EXAMPLES: Final = 20
 SHOWN: Final = 60
 """Characters of a value shown in a difference."""
+
+Origin = tuple[int, int] | None
+"""Partition and offset; None: no header names it."""
 
 
 class StreamDifference(StrEnum):
@@ -38,8 +41,7 @@ class DifferenceExample(NamedTuple):
     difference: StreamDifference
     offset: int | None
     """Offset in the topic."""
-    origin: tuple[int, int] | None
-    """Origin partition and offset."""
+    origin: Origin
     key: str
     detail: str
 
@@ -66,31 +68,39 @@ class StreamReport:
             key = (record.key or b"").decode(errors="replace")
             self.examples.append(DifferenceExample(difference, offset, origin_of(record), key, detail))
 
-
-class Live(NamedTuple):
-    """The records of a topic partition."""
-
-    records: Iterable[Record]
-    settled: int
-    """All records below this offset come from input that the replay has folded."""
-    trimmed: bool = False
-    """Retention deleted its first records."""
-    compacted: bool = False
-    ordered: bool = True
-    """Records are in the order of their origins."""
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "not_compared": self.not_compared or None,
+            "differences": {str(difference): count for difference, count in self.differences.items()},
+            "examples": [example._asdict() for example in self.examples],
+        }
 
 
-def compare(report: StreamReport, replayed: Iterable[Record], live: Live) -> StreamReport:
-    """Compares both sides, reading them alternately so that pairs stay close together."""
-    alignment = Alignment(report, live.settled, compacted=live.compacted)
+def compare(
+    report: StreamReport,
+    replayed: Iterable[Record],
+    live: Iterable[Record],
+    settled: int,
+    *,
+    trimmed: bool = False,
+    compacted: bool = False,
+    ordered: bool = True,
+) -> StreamReport:
+    """Compares both sides, reading them alternately so that pairs stay close together.
+
+    All `live` records below the offset `settled` come from input that the replay has folded. `trimmed`: retention
+    deleted the first of them. `ordered`: they are in the order of their origins.
+    """
+    alignment = Alignment(report, settled, compacted=compacted)
     pulled = iter(replayed)
     head = next(pulled, None)
-    for position, record in enumerate(live.records):
-        if position == 0 and live.trimmed:
+    for position, record in enumerate(live):
+        if position == 0 and trimmed:
             while head is not None and _identity(head) != _identity(record):
                 report.taken += 1
                 head = next(pulled, None)
-        while head is not None and live.ordered and _precedes(head, record):
+        while head is not None and ordered and _precedes(head, record):
             alignment.replayed(head)
             head = next(pulled, None)
         if head is not None:
@@ -117,26 +127,26 @@ class Alignment:
 
     def replayed(self, record: Record) -> None:
         place = self._replayed.count()
-        found = self._live.take(_identity(record))
+        found = self._live.take(record)
         if found is not None:
             self._pair(place, record, *found)
         else:
             if self._compacted and record.value is None:
                 self._report.replaced += self._replayed.drop_older(record)
             self._replayed.hold(place, record)
-            if self._replayed.held > APART and not self._compacted:
+            if len(self._replayed.held) > APART and not self._compacted:
                 self._missing(self._replayed.oldest())
 
     def live(self, record: Record) -> None:
         place = self._live.count()
         if self._compacted:
             self._report.replaced += self._replayed.drop_older(record)
-        found = self._replayed.take(_identity(record))
+        found = self._replayed.take(record)
         if found is not None:
             self._pair(*found, place, record)
         else:
             self._live.hold(place, record)
-            if self._live.held > APART:
+            if len(self._live.held) > APART:
                 self._extra(self._live.oldest())
 
     def end(self) -> None:
@@ -174,54 +184,47 @@ class _UnmatchedRecords:
 
     def __init__(self) -> None:
         self._next = 0
-        self._held: OrderedDict[int, Record] = OrderedDict()
-        self._places: defaultdict[bytes, deque[int]] = defaultdict(deque)
-        self._keys: defaultdict[bytes | None, dict[int, None]] = defaultdict(dict)
-
-    @property
-    def held(self) -> int:
-        return len(self._held)
+        self.held: dict[int, Record] = {}
+        self._origins: defaultdict[bytes, dict[int, Origin]] = defaultdict(dict)
+        """Key → position of each record → its origin."""
 
     def count(self) -> int:
         self._next += 1
         return self._next - 1
 
     def hold(self, place: int, record: Record) -> None:
-        self._held[place] = record
-        self._places[_identity(record)].append(place)
-        self._keys[record.key][place] = None
+        key, origin = _identity(record)
+        self.held[place] = record
+        self._origins[key][place] = origin
 
-    def take(self, identity: bytes) -> tuple[int, Record] | None:
+    def take(self, like: Record) -> tuple[int, Record] | None:
         """Removes and returns the oldest record of this identity; several outputs of one origin pair in order."""
-        if identity not in self._places:
-            return None
-        place = self._places[identity].popleft()
-        if not self._places[identity]:
-            del self._places[identity]
-        record = self._held.pop(place)
-        del self._keys[record.key][place]
-        if not self._keys[record.key]:
-            del self._keys[record.key]
-        return place, record
+        key, origin = _identity(like)
+        place = next((place for place, own in self._origins.get(key, {}).items() if own == origin), None)
+        return None if place is None else (place, self._remove(place))
 
     def oldest(self) -> Record:
-        record = next(iter(self._held.values()))
-        taken = self.take(_identity(record))
-        assert taken is not None, "what is held is found by its identity"
-        return taken[1]
+        return self._remove(next(iter(self.held)))
 
     def drop_older(self, record: Record) -> int:
         """Drops the records that compaction would remove in favour of this one, and returns their number."""
-        older = [self._held[place] for place in self._keys.get(record.key, ())]
-        older = [held for held in older if _precedes(held, record)]
-        for held in older:
-            self.take(_identity(held))
+        key, _ = _identity(record)
+        older = [place for place in self._origins.get(key, ()) if _precedes(self.held[place], record)]
+        for place in older:
+            self._remove(place)
         return len(older)
 
+    def _remove(self, place: int) -> Record:
+        record = self.held.pop(place)
+        key, _ = _identity(record)
+        del self._origins[key][place]
+        if not self._origins[key]:
+            del self._origins[key]
+        return record
 
-def _identity(record: Record) -> bytes:
-    partition, offset = origin_of(record) or (-1, -1)
-    return b"%d:%d:%b" % (partition, offset, record.key or b"")
+
+def _identity(record: Record) -> tuple[bytes, Origin]:
+    return record.key or b"", origin_of(record)
 
 
 def _precedes(one: Record, other: Record) -> bool:
@@ -267,10 +270,13 @@ def _shown(text: str) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
-Demultiplexed = Callable[[int], Iterable[Record]]
-
-
-def compare_by_origin(report: StreamReport, replayed: Demultiplexed, origins: int, live: Live) -> StreamReport:
+def compare_by_origin(
+    report: StreamReport,
+    replayed: Callable[[int], Iterable[Record]],
+    origins: int,
+    live: Iterable[Record],
+    settled: int,
+) -> StreamReport:
     """Compares a partition that several source partitions write to; the order between sources is free.
 
     `replayed` returns the records of one source partition. Records without a valid origin, such as ticks, are skipped.
@@ -280,11 +286,11 @@ def compare_by_origin(report: StreamReport, replayed: Demultiplexed, origins: in
 
     def opened(origin: int) -> Alignment:
         if origin not in alignments:
-            alignments[origin] = Alignment(report, live.settled)
+            alignments[origin] = Alignment(report, settled)
             pulled[origin] = iter(replayed(origin))
         return alignments[origin]
 
-    for record in live.records:
+    for record in live:
         origin = origin_of(record)
         if origin is None or not 0 <= origin[0] < origins:
             continue

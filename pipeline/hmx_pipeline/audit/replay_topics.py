@@ -1,24 +1,22 @@
 """Shadow topics of a replay, and the cut: the offsets up to which a running pipeline is compared.
 
-Enters: settings, partition counts. Leaves: a `Cut`, and topics without retention or compaction that are deleted at the
+Enters: a cluster, partition counts. Leaves: a `Cut`, and topics without retention or compaction that are deleted at the
 end. Raises TopicsError, KafkaException.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from hmx_pipeline.audit.source_rows import TopicRows
 from hmx_pipeline.contracts.limits import KB
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer, produce
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer
 from hmx_pipeline.kafka.topic_files import UnfitTopicError, apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import ClusterState, TopicSpec, plan
-from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.runtime.stored_positions import stored_positions
-from hmx_pipeline.settings import Settings
-from hmx_pipeline.stages.executor import StagePosition
+from hmx_pipeline.runtime.transaction import send
 from hmx_pipeline.stages.fold import Output
 from hmx_pipeline.topology import (
     ARTIFACTS,
@@ -57,31 +55,21 @@ class Cut(NamedTuple):
     outputs: Mapping[str, list[OutputRange]]
 
 
-def take_cut(cluster: Cluster, settings: Settings, partitions: Mapping[str, int]) -> Cut:
+def take_cut(cluster: Cluster, prefix: str, partitions: Mapping[str, int]) -> Cut:
     """Reads ends, then positions, then ends again: `settled` is read before the positions and `high` after them."""
-    admin = connect(settings.require_kafka())
-    prefix = settings.topic_prefix
-    settled = {topic: _stable_ends(admin, prefix, topic, partitions[topic]) for topic in OF_PATTERNS}
+
+    def stable_ends(topics: Iterable[str]) -> dict[str, list[int]]:
+        return {t: [cluster.stable_end(prefix + t, n) for n in range(partitions[t])] for t in topics}
+
+    settled = stable_ends(OF_PATTERNS)
     evidence = _processed(cluster, prefix, PATTERNS)
-    settled |= {topic: _stable_ends(admin, prefix, topic, partitions[topic]) for topic in OF_SESSIONS}
+    settled |= stable_ends(OF_SESSIONS)
     events = _processed(cluster, prefix, SESSIONS)
     outputs = {}
-    for topic in (*OF_PATTERNS, *OF_SESSIONS):
-        marks = [cluster.watermarks(prefix + topic, partition) for partition in range(partitions[topic])]
-        outputs[topic] = [OutputRange(m.low, end, m.high) for m, end in zip(marks, settled[topic], strict=True)]
+    for topic, ends in settled.items():
+        marks = (cluster.watermarks(prefix + topic, partition) for partition in range(partitions[topic]))
+        outputs[topic] = [OutputRange(m.low, end, m.high) for m, end in zip(marks, ends, strict=True)]
     return Cut({SESSIONS.source: events, PATTERNS.source: evidence}, outputs)
-
-
-def _stable_ends(admin: AdminClient, prefix: str, topic: str, partitions: int) -> list[int]:
-    """Returns the last stable offsets: all transactions below have ended."""
-    asked = [TopicPartition(prefix + topic, partition) for partition in range(partitions)]
-    found = admin.list_offsets(
-        dict.fromkeys(asked, OffsetSpec.latest()),
-        isolation_level=IsolationLevel.READ_COMMITTED,
-        request_timeout=ANSWER_S,
-    )
-    ends = {where.partition: future.result().offset for where, future in found.items()}
-    return [ends[partition] for partition in range(partitions)]
 
 
 def _processed(cluster: Cluster, prefix: str, stage: Stage) -> list[Watermarks]:
@@ -93,26 +81,24 @@ def _processed(cluster: Cluster, prefix: str, stage: Stage) -> list[Watermarks]:
         low = cluster.watermarks(source, partition).low
         if stored is not None and stored.topic_id != topic_id:
             raise UnfitTopicError(f"{source} was deleted and created again: its records are not those processed before")
-        found.append(Watermarks(low, max(low, _position(stored))))
+        found.append(Watermarks(low, max(low, stored.position if stored is not None else 0)))
     return found
 
 
-def _position(stored: StagePosition | None) -> int:
-    return stored.position if stored is not None else 0
-
-
-class Shadow:
+class Shadow(TopicRows):
     """Topics with the pipeline's partition counts, under the name prefix `prefix`."""
 
-    def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
+    def __init__(self, cluster: Cluster, prefix: str) -> None:
+        super().__init__(cluster, prefix)
         self.prefix = prefix
-        self._producer: Producer = plain_producer(kafka, **{"linger.ms": 20, "queue.buffering.max.kbytes": QUEUED_KB})
         self._failures: list[str] = []
+        queues = {"linger.ms": 20, "queue.buffering.max.kbytes": QUEUED_KB}
+        self._producer: Producer = plain_producer(cluster.kafka, on_delivery=self._delivered, **queues)
 
     def write(self, outputs: Iterable[Output]) -> None:
         """Raises KafkaException if Kafka refused an earlier record."""
         for output in outputs:
-            self._send(output)
+            send(self._producer, self.prefix + output.topic, output)
         self._producer.poll(0)
         self._check()
 
@@ -125,10 +111,6 @@ class Shadow:
         self._producer.purge()
         self._producer.close()
 
-    def _send(self, output: Output) -> None:
-        topic = self.prefix + output.topic
-        produce(self._producer, topic, output.value, output.key, output.headers, output.partition, self._delivered)
-
     def _delivered(self, error: KafkaError | None, _: object) -> None:
         if error is not None:
             self._failures.append(error.str())
@@ -139,21 +121,23 @@ class Shadow:
 
 
 @contextmanager
-def shadow_topics(settings: Settings, prefix: str, partitions: Mapping[str, int], *, keep: bool) -> Iterator[Shadow]:
+def shadow_topics(cluster: Cluster, prefix: str, partitions: Mapping[str, int], *, keep: bool) -> Iterator[Shadow]:
     """Creates shadow topics, and deletes them at the end unless `keep` is set."""
-    admin = connect(settings.require_kafka())
+    admin = connect(cluster.kafka)
     specs = [_shadow_of(spec, prefix, partitions[spec.topic]) for spec in load_topics() if spec.topic in partitions]
-    names = [spec.topic for spec in specs]
     brokers = read_cluster(admin, []).brokers
-    shadow = Shadow(settings.require_kafka(), prefix)
+    shadow = Shadow(cluster, prefix)
     try:
         apply(admin, plan(specs, ClusterState(brokers, {})))
         yield shadow
     finally:
         shadow.close()
         if not keep:
-            for future in admin.delete_topics(names, operation_timeout=ANSWER_S).values():
-                _deleted(future)
+            names = [spec.topic for spec in specs]
+            for deleted in admin.delete_topics(names, operation_timeout=ANSWER_S).values():
+                error = deleted.exception()
+                if error is not None and error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # never created
+                    raise error
 
 
 def _shadow_of(spec: TopicSpec, prefix: str, partitions: int) -> TopicSpec:
@@ -163,11 +147,3 @@ def _shadow_of(spec: TopicSpec, prefix: str, partitions: int) -> TopicSpec:
     )
     links = {"dlq": None, "partitions_as": None}
     return spec.model_copy(update={"topic": prefix + spec.topic, "partitions": partitions, "config": config, **links})
-
-
-def _deleted(future: Any) -> None:
-    try:
-        future.result()
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # it was never created
-            raise

@@ -14,6 +14,7 @@ from hmx_pipeline.contracts.headers import LOG_TIME, REASON, header
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
 from hmx_pipeline.stages.fold import Record
+from hmx_pipeline.topology import Stage
 
 Row = Record
 
@@ -27,25 +28,31 @@ def row_of(message: Message) -> Row:
     return Row(partition, offset, message.timestamp()[1], key, value, headers_of(message))
 
 
-class SourceRows:
-    """Reads a stage's source together with its dead letters, which are read once per partition."""
+class TopicRows:
+    """Reads an installation's topics; `reading` goes to the Kafka client. Dead letters are read once per partition."""
 
-    def __init__(self, cluster: Cluster, prefix: str) -> None:
+    def __init__(self, cluster: Cluster, prefix: str, **reading: Any) -> None:
         self._cluster = cluster
         self._prefix = prefix
+        self._reading = reading
         self._told: dict[tuple[str, int], dict[int, int]] = {}
 
-    def rows(self, topic: str, dead_letters: str, partition: int, marks: Watermarks, **settings: Any) -> Iterator[Row]:
-        """Yields committed records between the watermarks; `settings` go to the Kafka client."""
-        if (dead_letters, partition) not in self._told:
-            name = self._prefix + dead_letters
-            ends = self._cluster.watermarks(name, partition)
-            letters = map(row_of, read_partition(self._cluster.kafka, name, partition, ends, **settings))
-            self._told[dead_letters, partition] = told_unreadable(letters)
-        told = {n: at for n, at in self._told[dead_letters, partition].items() if marks.low <= n < marks.high}
-        name = self._prefix + topic
-        messages = read_partition(self._cluster.kafka, name, partition, marks, unreadable=told, **settings)
-        return as_read(map(row_of, messages), partition, told)
+    def marks(self, topic: str, partition: int) -> Watermarks:
+        return self._cluster.watermarks(self._prefix + topic, partition)
+
+    def rows(self, topic: str, partition: int, marks: Watermarks | None = None, **reading: Any) -> Iterator[Row]:
+        """Yields committed records between the watermarks; by default all."""
+        marks = marks or self.marks(topic, partition)
+        name, asked = self._prefix + topic, self._reading | reading
+        return map(row_of, read_partition(self._cluster.kafka, name, partition, marks, **asked))
+
+    def source(self, stage: Stage, partition: int, marks: Watermarks) -> Iterator[Row]:
+        """Yields records of a stage's source as the stage reads them."""
+        letters = (stage.dead_letters, partition)
+        if letters not in self._told:
+            self._told[letters] = told_unreadable(self.rows(*letters))
+        told = {n: at for n, at in self._told[letters].items() if marks.low <= n < marks.high}
+        return as_read(self.rows(stage.source, partition, marks, unreadable=told), partition, told)
 
 
 def told_unreadable(letters: Iterable[Record]) -> dict[int, int]:

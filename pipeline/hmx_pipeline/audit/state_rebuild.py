@@ -16,10 +16,10 @@ import msgspec
 
 from hmx_pipeline.audit.record_digests import origin_of
 from hmx_pipeline.audit.replay_fold import Progress, batches, watched
-from hmx_pipeline.audit.source_rows import Row, SourceRows, row_of
+from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.headers import REASON, header
 from hmx_pipeline.contracts.rejections import Reason
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer, read_partition
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.runtime.stage_folds import fold_factories
 from hmx_pipeline.runtime.transaction import AbortedError, FencedError, Transactions
@@ -61,8 +61,9 @@ def rebuild_state(
         )
     with closing(Cluster(settings.require_kafka())) as cluster:
         rebuild = _StateRebuild(settings, stage, partition, cluster, on_progress, force=force)
+        log = TopicRows(cluster, settings.topic_prefix)
         try:
-            return rebuild.run(PublishedOutputs(cluster, settings.topic_prefix, stage, partition, partitions))
+            return rebuild.run(PublishedOutputs(log, stage, partition, partitions))
         except (FencedError, AbortedError) as error:
             raise RebuildError(
                 f"the state was not written ({error}): a worker may just have taken over the partition. Nothing was"
@@ -182,8 +183,8 @@ class _StateRebuild:
         """Yields the log from the offset that has been folded so far."""
         marks = Watermarks(self._refold.position, max(end, self._refold.position))
         watch = watched(self._on_progress, "folding the log", marks.high - marks.low)
-        sources = SourceRows(self._cluster, self._settings.topic_prefix)
-        for row in watch(sources.rows(self._stage.source, self._stage.dead_letters, self._partition, marks)):
+        topics = TopicRows(self._cluster, self._settings.topic_prefix)
+        for row in watch(topics.source(self._stage, self._partition, marks)):
             self._folded += 1
             yield row
 
@@ -203,11 +204,8 @@ def _stored(present: dict[str, bytes]) -> StagePosition | None:
 class PublishedOutputs:
     """What the output topics hold of a source partition, read incrementally."""
 
-    def __init__(
-        self, cluster: Cluster, prefix: str, stage: Stage, partition: int, partitions: Mapping[str, int]
-    ) -> None:
-        self._cluster = cluster
-        self._prefix = prefix
+    def __init__(self, log: TopicRows, stage: Stage, partition: int, partitions: Mapping[str, int]) -> None:
+        self._log = log
         self._stage = stage
         self._partition = partition
         places = [(topic, n) for topic in stage.outputs for n in range(partitions[topic])]
@@ -218,15 +216,13 @@ class PublishedOutputs:
         """Offsets rejected by decisions that a fold does not repeat."""
 
     def newest(self, on_progress: Progress) -> LastOutputs:
-        marks = {place: self._cluster.watermarks(self._prefix + place[0], place[1]) for place in self._read}
+        marks = {place: self._log.marks(*place) for place in self._read}
         ahead = {place: Watermarks(max(low, self._read[place]), high) for place, (low, high) in marks.items()}
         watch = watched(on_progress, "reading outputs", sum(high - low for low, high in ahead.values() if high > low))
-        for place, (low, high) in ahead.items():
-            name = self._prefix + place[0]
-            messages = read_partition(self._cluster.kafka, name, place[1], Watermarks(low, high))
-            for row in watch(map(row_of, messages)):
+        for place, unread in ahead.items():
+            for row in watch(self._log.rows(*place, unread)):
                 self._see(place, row)
-            self._read[place] = high
+            self._read[place] = unread.high
         return LastOutputs(self._newest, frozenset(self._last.values()))
 
     def _see(self, place: tuple[str, int], row: Row) -> None:

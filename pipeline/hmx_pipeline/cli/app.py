@@ -6,6 +6,7 @@ to compare); 130 interrupted. Results go to standard output, the rest to standar
 
 import sys
 from importlib import import_module, metadata, util
+from keyword import iskeyword
 from typing import Annotated, Final
 
 import typer
@@ -23,6 +24,7 @@ MODULES: Final = {
     "acls": ("acls",),
     "validate": ("validate",),
     "publish": ("publish",),
+    "transcripts": ("import", "mine"),
     "wait": ("wait",),
     "watch": ("watch",),
     "memory": ("artifacts", "pack"),
@@ -38,6 +40,7 @@ MODULES: Final = {
     "demo": ("demo",),
     "topics": ("topics",),
     "keys": ("keys",),
+    "tenant": ("tenant",),
     "fingerprint": ("fingerprint",),
     "table": ("table",),
     "state": ("state",),
@@ -79,7 +82,7 @@ def application(asked: str = "") -> typer.Typer:
             app.add_typer(module.group, name=name)
             continue
         for command in MODULES[name]:
-            app.command()(getattr(module, command))
+            app.command(command)(getattr(module, f"{command}_" if iskeyword(command) else command))
     return app
 
 

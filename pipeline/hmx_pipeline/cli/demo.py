@@ -3,40 +3,23 @@
 Everything is stopped at the end, also after Ctrl-C or a failure, unless `--keep` is given.
 """
 
-import os
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from hmx_pipeline.cli.console import OUT, fail, saying, table
-from hmx_pipeline.cli.stack import end_as_by_interrupt
+from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason
-from hmx_pipeline.local import stack as local
-from hmx_pipeline.local.process import StackError
 from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/demo")
 BUDGET: Final = 600
-_ELSEWHERE: Final = (
-    "HMX_KAFKA_BOOTSTRAP",
-    "HMX_REDIS_URL",
-    "HMX_REDIS_URL_FILE",
-    "HMX_SERVICE_URL",
-    "HMX_TOPIC_PREFIX",
-    "HMX_CONTROL_KEY",
-    "HMX_CONTROL_KEY_FILE",
-)
-"""Settings that would send the samples to other servers, besides those that secure the way there."""
-_STARTING: Final = "starting Kafka, Redis and the pipeline"
 
 
 def demo(
@@ -48,45 +31,15 @@ def demo(
 
     Exit code: 0 success, 1 something failed, 130 interrupted. Example: hmx demo --keep
     """
-    for name in _ELSEWHERE:
-        os.environ.pop(name, None)
-    for name in local.settings_elsewhere(os.environ):
-        os.environ.pop(name, None)
-    end_as_by_interrupt()
     started = time.monotonic()
     try:
-        with _stack(keep) as settings:
+        with own_stack(KEPT, keep) as settings:
             _flow(settings)
             _show(settings)
             OUT.print(f"\n[dim]{time.monotonic() - started:.0f} s in total[/]")
             _where_next(settings, keep)
-    except local.AlreadyUpError as error:
-        fail(f"{error}: stop it with `HMX_STATE={KEPT} hmx down`")
-    except (StackError, LackingError) as error:
+    except LackingError as error:
         fail(f"{error}\n`hmx demo --keep` keeps the logs in {KEPT}/logs.")
-
-
-@contextmanager
-def _stack(keep: bool) -> Iterator[Settings]:
-    """Starts an empty stack; with `keep` it stays up afterwards if nothing failed."""
-    if keep:
-        with saying(_STARTING) as say:
-            local.up(KEPT, fresh=True, progress=say)
-        try:
-            yield Settings.load({"HMX_STATE": str(KEPT)})
-        except BaseException:
-            local.down(KEPT)
-            raise
-        return
-    with tempfile.TemporaryDirectory(prefix="hmx-demo-") as folder:
-        with saying(_STARTING) as say:
-            stack = local.Stack(Path(folder), pipeline=True, keep=False, progress=say)
-            stack.start()
-        try:
-            yield Settings.load({"HMX_STATE": folder})
-        finally:
-            with saying("stopping"):
-                stack.stop()
 
 
 def _flow(settings: Settings) -> None:

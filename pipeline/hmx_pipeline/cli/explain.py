@@ -13,6 +13,8 @@ from hmx_pipeline.audit.version_history import chain
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
 from hmx_pipeline.cli.memory import SHORT, WIDTH, Subject, Tenant, find_artifact, opened, tenant_or_only
 from hmx_pipeline.compiler.evidence_kind import Need
+from hmx_pipeline.compiler.knowledge.authority import why
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.runtime.state_topics import state_records
 from hmx_pipeline.settings import Settings
@@ -32,7 +34,11 @@ Json = dict[str, Any]
 
 def explain(
     artifact_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="An artifact in any status: its id or the end of it.")
+        str | None,
+        typer.Argument(
+            metavar="ID",
+            help="An artifact in any status: its id or the end of it. Or a knowledge record: its whole id.",
+        ),
     ] = None,
     lacking: Annotated[
         str | None, typer.Option("--missing", metavar="WORDS", help="A subject that memory should know about.")
@@ -42,6 +48,8 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Shows what an artifact rests on, which conditions were checked and how it got its status.
+
+    For a knowledge record, tells why it is believed and what would outweigh it.
 
     With --missing, tells whether a procedure, fix, rule and fact about these words are known, and how each is learnt.
     Then it lists matching patterns and what they lack: successes, sessions or recoveries.
@@ -56,8 +64,12 @@ def explain(
         fail("give either an artifact ID or --missing WORDS: `hmx artifacts` lists the ids", 2)
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
-        reasons = _reasons(store, chosen, artifact_id) if artifact_id is not None else None
+        known = store.get_knowledge(chosen, artifact_id) if artifact_id is not None else None
+        reasons = _reasons(store, chosen, artifact_id) if artifact_id is not None and known is None else None
         pack = _asked(store, chosen, lacking, subject) if lacking else None
+    if known is not None:
+        _show_statement(known, as_json=as_json)
+        return
     if reasons is not None:
         print_json(reasons.as_json()) if as_json else _show(reasons)
         return
@@ -117,6 +129,17 @@ def _show(reasons: ArtifactReasons) -> None:
     versions = [(t.version, t.status, t.at[:19], t.artifact_id[-SHORT:], t.cause) for t in turns]
     OUT.print(table("Versions of this chain", ("", "status", "since", "id", "because"), versions), width=WIDTH)
     _say_more(len(reasons.versions) - len(versions))
+
+
+def _show_statement(known: Json, *, as_json: bool) -> None:
+    record = KnowledgeRecord.model_validate(known)
+    told = why(record)
+    if as_json:
+        print_json({"record": known, "believed": told})
+        return
+    OUT.print(f"[bold]{plain(record.text)}[/]", soft_wrap=True)
+    OUT.print(f"[dim]{record.kind} {plain(record.record_id)}[/] {record.status}", soft_wrap=True)
+    OUT.print(plain(told), soft_wrap=True)
 
 
 def _place(reasons: ArtifactReasons) -> int:

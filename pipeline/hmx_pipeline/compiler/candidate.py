@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, contradicted, recent
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.own_words import of_one, of_several, several
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.canonical import canonical_json
@@ -60,18 +61,21 @@ def alone(names: Iterable[str]) -> str:
 
 
 def candidate(contributions: Sequence[Contribution], kind: str = "") -> ArtifactCandidate | None:
-    """Compile the contributions to `kind`, by default their own; None without a finding."""
+    """Compile the contributions to `kind`, by default their own; None without a finding, or if all are of one
+    subject."""
     kept = counted = counting(contributions)
-    compiled = KINDS[kind or kept[0].pattern_type].compile if kept else None
+    compiled = KINDS[kind or kept[0].pattern_type].compile if kept and not of_one(kept) else None
     found = compiled(kept) if compiled is not None else None
     if found is None:
         return None
+    found = of_several(found, kept)
     if found.rests_on is not None:
         kept = list(found.rests_on)
     memory_ids = [c.contribution_id for c in kept]
     room = ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
     sources, omitted = _sources(kept, room)
-    lineage_tags = sorted(set.intersection(*(set(c.lineage_tags) for c in kept)))
+    shared_tags = set.intersection(*(set(c.lineage_tags) for c in kept))
+    lineage_tags = sorted(tag for tag in shared_tags if several(kept, tag))
     checked: dict[str, Any] = dict(found.checked)
     if len(contributions) >= PATTERN_CONTRIBUTIONS or len(counted) < sum(not c.withdrawn for c in contributions):
         checked["sampled"] = {"kept": len(kept), "of_about": _population(counted, len(kept))}
@@ -142,7 +146,8 @@ def _tags(contributions: Sequence[Contribution], lineage_tags: Sequence[str]) ->
     """Return the tags of all sources, then those that the type found, most frequent first."""
     counts = Counter(tag for c in contributions for tag in dict.fromkeys(c.tags))
     found = sorted(counts, key=lambda tag: (-counts[tag], tag))
-    return list(dict.fromkeys([*lineage_tags, *found]))[:ARTIFACT_TAGS]
+    told = [tag for tag in dict.fromkeys([*lineage_tags, *found]) if several(contributions, tag)]
+    return told[:ARTIFACT_TAGS]
 
 
 def _sources(contributions: Sequence[Contribution], room: int) -> tuple[list[str], int]:

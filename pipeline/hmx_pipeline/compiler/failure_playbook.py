@@ -8,6 +8,7 @@ worked, and what was done before tries that failed or worked. A failure in one s
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from math import log
 from typing import Any, Final, NamedTuple
 
@@ -17,13 +18,13 @@ from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding
 from hmx_pipeline.compiler.mining import share_with
 from hmx_pipeline.compiler.recoveries import HELPED, Recovery, after, once, recoveries
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, slot_lines, unified
-from hmx_pipeline.compiler.tasks.task_run import act_of, run_of, wishes_of
+from hmx_pipeline.compiler.tasks.task_run import acts_of, run_of, wishes_of
 from hmx_pipeline.compiler.tasks.templates import Template, switches, templates
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from hmx_pipeline.contracts.pack import Section
-from hmx_pipeline.segments.action_names import ASK, mutates, phrase_of, silent, tool_of, words_of
+from hmx_pipeline.segments.action_names import ASK, EDIT, blamed, mutates, phrase_of, silent, tool_of, verb_of, words_of
 from hmx_pipeline.segments.intent import goal_intent, goal_messages, stem
 from hmx_pipeline.segments.masking import mask, mask_code, mask_ids, readable, sentence, shorten
 from hmx_pipeline.segments.pairing import Action
@@ -70,11 +71,20 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
     done = [action for action in actions if not silent(action.verb)]
     places: dict[_ErrorKey, list[int]] = {}
     for i, action in enumerate(done):
-        key = _error_key(action)
+        key = _error_key(action) if _to_blame(segment, action) else None
         if key is not None and (key in places or len(places) < _KEYS):
             places.setdefault(key, []).append(i)
     wishes = [name.replace(".", " ") for name in goal_intent(goal_messages(segment.steps)).classes]
     return [_extracted(key, at, done, outcome, wishes, segment) for key, at in places.items()]
+
+
+def _to_blame(segment: Segment, action: Action) -> bool:
+    """Return False if the failure is that of another command of the same line, or could be."""
+    first, failure = segment.steps[action.position], action.failure
+    if first.role is Role.CALL or failure is None:
+        return True
+    part = blamed(first.name, f"{failure.type} {failure.message}")
+    return part == first.name or (bool(part) and verb_of(first.role, part) == action.verb)
 
 
 def _error_key(action: Action) -> _ErrorKey | None:
@@ -106,7 +116,8 @@ def _extracted(
     failure = done[at[0]].failure
     assert failure is not None
     tried = {done[i].verb: done[i] for try_ in tries for i in try_.rests_on}
-    acted = [action for verb, action in tried.items() if action.role in ACTS and action.ok is not False][:_ACTS]
+    done_whole = (one for verb, one in tried.items() if verb != EDIT and one.role in ACTS and one.ok is not False)
+    acted = list(islice(done_whole, _ACTS))  # of an edit only the file is known, and nobody can run that
     return Extracted(
         key=key.text,
         source_events=list(dict.fromkeys(sources)),
@@ -127,7 +138,7 @@ def _extracted(
             "asked": wishes_of(segment),
             "subject": segment.whose,
             "verbs": [action.verb for action in acted],
-            "acts": [act_of(segment.steps, action) for action in acted],
+            "acts": acts_of(segment.steps, acted),
         },
     )
 

@@ -88,13 +88,22 @@ def _worth_telling(found: Procedure) -> bool:
 
 
 def _said(found: Procedure) -> bool:
-    """Return True if its purpose is clear: by goals, else by steps that are mostly the same each time."""
-    return bool(found.goals) or 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
+    """Return True if its purpose is clear: by goals in like words and some steps that leave nothing open, else by more
+    such steps; without any goal, by steps that are mostly the same each time."""
+    if not found.goals:
+        return 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
+    return (3 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
 
 
 def _telling(step: ProcedureStep) -> bool:
     """Return True if the step can be done with what is known."""
     return not any(slot.source == "unknown" for slot in step.template.slots)
+
+
+def _settled(step: ProcedureStep) -> bool:
+    """Return True if it says more than which tool to use: nothing is unknown, and not all is a choice."""
+    sources = {slot.source for slot in step.template.slots}
+    return "unknown" not in sources and sources != {"chosen"}
 
 
 def _content(found: Procedure, good: Sequence[Contribution]) -> dict[str, Any]:

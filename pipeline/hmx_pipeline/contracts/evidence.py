@@ -7,7 +7,7 @@ contribution is what one segment says about one pattern. For each (tenant, patte
 import hashlib
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -19,6 +19,7 @@ from hmx_pipeline.contracts.event import HmxVersion, Name
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.limits import TRUSTED_AGENTS
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
 
@@ -35,6 +36,10 @@ class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Memory kind, subject, predicate, value."""
 
 
+EXTRACTED: Final = "extracted_memories"
+"""Name of the step of a client's message that carries facts which the client's own model extracted."""
+
+
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One event as mining sees it. Empty text or None means that the event does not say."""
 
@@ -47,7 +52,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     actor: str = ""
     """Author of a message: `user`, `assistant` or `system`."""
     name: str = ""
-    """Tool, command or error class, as the event names it."""
+    """Tool, command or error class, as the event names it; for a message `EXTRACTED`, or empty."""
     text: str = ""
     values: tuple[str, ...] = ()
     """Scalar argument values, by which error messages are masked. For a decision: the offered options. For feedback:
@@ -200,12 +205,19 @@ class Archive(Model):
 
 
 class TenantSettings(Model):
-    """What an operator set for a tenant; the last one counts."""
+    """What an operator set for a tenant. Of each setting the last one counts; None leaves it as it was."""
 
     tenant_id: Name
-    sharing: Literal["subjects", "team"]
-    """`subjects`: what a subject states is private to it. `team`: the subjects share all but what is about somebody's
-    own things."""
+    sharing: Literal["subjects", "team"] | None = None
+    """`subjects`, the default: what a subject states is private to it. `team`: the subjects share all but what is about
+    somebody's own things."""
+    trusted_agents: Annotated[list[Name], Field(max_length=TRUSTED_AGENTS)] | None = None
+    """Agents whose typed events count more than a user. A typed event of any other agent counts like an assistant."""
+
+    def after(self, known: "TenantSettings | None") -> "TenantSettings":
+        """Return what is set once this is set after what was known."""
+        given = self.model_dump(exclude_none=True)
+        return self if known is None else known.model_copy(update=given)
 
 
 class EvidenceControl(Model):

@@ -19,3 +19,8 @@ def content_id(ms: int, *parts: str) -> str:
     value = (time << 80) | (8 << 76) | ((digest >> 64 & 0xFFF) << 64) | (0b10 << 62) | (digest & (1 << 62) - 1)
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def keyed_id(tenant_id: str, session_id: str, key: str) -> str:
+    """Return the id of what a producer calls `key` within a session: sent again, it is a duplicate."""
+    return content_id(0, "capture", tenant_id, session_id, key)

@@ -30,6 +30,26 @@ class Memory(StrEnum):
     """What a user said when rejecting or interrupting an action."""
 
 
+class Authority(StrEnum):
+    """Whose word a statement is. Each outranks those before it; none ends what a higher one states."""
+
+    QUOTED = "quoted"
+    """Somebody's words that a message reports: another speaker, or another subject of the session."""
+    ASSISTANT = "assistant"
+    """An assistant, a client's own extraction, or an agent that no operator trusts."""
+    USER = "user"
+    AGENT = "agent"
+    """A typed event of an agent that an operator trusts."""
+    OPERATOR = "operator"
+
+    @property
+    def rank(self) -> int:
+        return _RANKS.index(self)
+
+
+_RANKS = tuple(Authority)
+
+
 class Standing(StrEnum):
     """Whether a record still holds."""
 

@@ -93,6 +93,7 @@ BARRIER_KEPT_MS: Final = 3600 * 1000
 
 # Knowledge
 QUORUM: Final = 3  # subjects that must state the same before their tenant shares it
+TRUSTED_AGENTS: Final = 256  # agents of a tenant that an operator trusts
 KNOWLEDGE_VALUES: Final = 32  # values per pattern; those that ended first are dropped
 KNOWLEDGE_TOUCHES: Final = 32  # normal forms by which an ending can reach a statement
 KNOWLEDGE_TOUCHED: Final = 256  # patterns that an ending can reach; a form that more of them have is no name

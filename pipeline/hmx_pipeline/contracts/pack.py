@@ -218,6 +218,8 @@ class EntryExplained(Model):
     source_id: Name
     matched: list[str]
     score: Score | None = None
+    believed: str | None = None
+    """Why a statement is believed, and what would outweigh it, in a tenant that names subjects or trusted agents."""
 
 
 class DropExplained(EntryExplained):

@@ -18,18 +18,12 @@ def behavioral_patterns(
     """Add up usage counts. `counted`: the share of all segments in the sample, 0 to 1; `named`: how many tools and
     error classes keep their names; `questions`: how many questions are counted, and options of each."""
     known = [c for c in conduct if not c.withdrawn]
-    tools: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    tools = _added((verb, counts) for c in known for verb, counts in c.body.tools.items())
     errors: Counter[str] = Counter()
     for c in known:
-        for verb, counts in c.body.tools.items():
-            tools[verb] = _added(tools[verb], counts)
-        if c.body.errors:
-            errors.update(c.body.errors)
+        errors.update(c.body.errors)
     names = kept({verb: counts[0] for verb, counts in tools.items()}, named)
-    used: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for verb, own in tools.items():
-        name = verb if verb in names else REST
-        used[name] = _added(used[name], own)
+    used = _added((verb if verb in names else REST, counts) for verb, counts in tools.items())
     calls, succeeded, failed = (sum(counts[i] for counts in tools.values()) for i in range(3))
     return BehavioralPatterns(
         sessions=len({c.session_id for c in known}),
@@ -44,8 +38,12 @@ def behavioral_patterns(
     )
 
 
-def _added(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    return [a + b for a, b in zip(one, other, strict=True)]
+def _added(counts: Iterable[tuple[str, Sequence[int]]]) -> dict[str, Sequence[int]]:
+    """Add up calls, successes and failures by name."""
+    sums: dict[str, Sequence[int]] = {}
+    for name, own in counts:
+        sums[name] = [a + b for a, b in zip(sums.get(name, (0, 0, 0)), own, strict=True)]
+    return sums
 
 
 def _use(counts: Sequence[int], calls: int) -> Use:

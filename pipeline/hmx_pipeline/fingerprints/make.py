@@ -14,11 +14,7 @@ from hmx_pipeline.contracts.fingerprint import (
     PARTS,
     ArtifactSummaries,
     ArtifactSummary,
-    BehavioralPatterns,
-    ContextPriors,
     Fingerprint,
-    GraphDigest,
-    SemanticSummary,
     Tier,
     fingerprint_hash,
 )
@@ -59,13 +55,6 @@ _HOLDS: Final[Mapping[Tier, frozenset[str]]] = {
     Tier.MINIMAL: frozenset({"semantic_summary", "context_priors"}),
 }
 """Parts of each tier; the other parts are empty."""
-_EMPTY: Final[Mapping[str, Model]] = {
-    "artifact_summaries": ArtifactSummaries(),
-    "behavioral_patterns": BehavioralPatterns(),
-    "graph_digest": GraphDigest(),
-    "semantic_summary": SemanticSummary(),
-    "context_priors": ContextPriors(),
-}
 
 
 def fingerprint(learnt: FingerprintContents, tier: Tier) -> Fingerprint:
@@ -84,7 +73,7 @@ def fingerprint(learnt: FingerprintContents, tier: Tier) -> Fingerprint:
     wanted = summaries if tier is Tier.FULL else [one for one in summaries if one.status is Status.ACTIVE]
     rest = sum(len(part.to_json()) for name, part in made.items() if name in _HOLDS[tier])
     made["artifact_summaries"] = _within(wanted, bounds.size - rest)
-    parts = {name: made[name] if name in _HOLDS[tier] else _EMPTY[name] for name in PARTS}
+    parts = {name: made[name] if name in _HOLDS[tier] else type(made[name])() for name in PARTS}
     return _sealed(learnt, tier, parts)
 
 

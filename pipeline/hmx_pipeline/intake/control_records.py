@@ -99,9 +99,9 @@ def erase(erasure: Erasure, partition: int) -> bytes:
 
 
 def setting(settings: TenantSettings, partition: int, now_ms: int) -> bytes:
-    """Return the event that sets how a tenant's subjects share."""
-    event_id = content_id(now_ms, TENANT, settings.tenant_id, settings.sharing)
-    return _control(TENANT, event_id, partition, now_ms, settings.model_dump())
+    """Return the event that sets how a tenant's subjects share, and whom it trusts."""
+    event_id = content_id(now_ms, TENANT, settings.tenant_id, settings.to_json().decode())
+    return _control(TENANT, event_id, partition, now_ms, settings.model_dump(exclude_none=True))
 
 
 def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any]) -> bytes:

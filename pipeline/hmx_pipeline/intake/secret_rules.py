@@ -11,7 +11,7 @@ from typing import Final
 
 from hmx_pipeline.intake.named_secret_rules import UNNAMED_ROUGHLY, assigned, may_assign, unnamed
 from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
-from hmx_pipeline.intake.secret_names import WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
+from hmx_pipeline.intake.secret_names import OWNERS, WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
 from hmx_pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, without_tokens
 from hmx_pipeline.intake.spoken_secrets import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
 from hmx_pipeline.intake.spoken_secrets import WORDS as SPOKEN_WORDS
@@ -144,7 +144,9 @@ SUSPICIOUS: Final = (
 suspicious: Final = finder(*SUSPICIOUS)
 """Returns True if an event's dump may contain a secret besides tokens; most do not."""
 FIRST_LOOK: Final = (
-    r"(?i-u:key|auth|api|salt|pw|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]])|secret|token|cred[es]|cookie|bearer|contrasena)|-pass ",
+    rf"(?i-u:(?:api|private|{OWNERS})[ _-]?key|secret|token|cred[es]|cookie|bearer|authorization|contrasena|pwd"
+    r"|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]]))|-(?:pass|auth|key|pw)[ =]",
+    UNNAMED_ROUGHLY,
     f"({'|'.join(map(literal, _COMMANDS))})",
     r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u", *SHORTER_ANCHORS,
 )  # fmt: skip

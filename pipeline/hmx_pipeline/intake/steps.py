@@ -15,7 +15,7 @@ from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.event_rows import Places, Projection, Role
 from hmx_pipeline.contracts.event_types import EVENT_TYPES, EventType, event_type
-from hmx_pipeline.contracts.evidence import Step
+from hmx_pipeline.contracts.evidence import EXTRACTED, Step
 from hmx_pipeline.contracts.limits import (
     EVENT_BYTES,
     MB,
@@ -35,7 +35,10 @@ from hmx_pipeline.intake.pack_echo import echoes, own_words
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
 _digit: Final = re.compile(r"[0-9]").search
+EXTRACTED_KEY: Final = "extractedMemories"
+"""Metadata key under which Hippocortex clients send facts that their own model has extracted."""
 _CALL: Final = Role.CALL
+_MESSAGE: Final = Role.MESSAGE
 _FOUND_LEVELS: Final = 3
 _FOUND_BREADTH: Final = 8
 _ENDED: Final = {
@@ -98,7 +101,8 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
     kind = _READERS.get(fields["event_type"]) or _reader(fields["event_type"])
     role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target, about, projection = kind
     content = fields["content"]
-    said = _first(content, text) if text else None
+    told = extracted(fields["metadata"]) if role is _MESSAGE and "metadata" in fields else None
+    said = told or (_first(content, text) if text else None)
     found, listed = _found(said) if type(said) is dict or type(said) is list else ((), ())
     asked = _parsed(_first(content, arguments)) if arguments else None
     return Step(
@@ -107,7 +111,7 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         role,
         index,
         _string(content, actor) if actor else "",
-        fixed_name or (_text(_first(content, name)) if name else ""),
+        EXTRACTED if told else fixed_name or (_text(_first(content, name)) if name else ""),
         _own(said, characters),
         _values(asked) if arguments else _about(fields, about) if about else (),
         _ok(content, ok, exit_code) if ok or exit_code else None,
@@ -122,6 +126,17 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         _arguments(asked) if role is _CALL else (),
         named_subject(fields["metadata"]) if "metadata" in fields else "",
     )
+
+
+def extracted(metadata: dict[str, Any]) -> str:
+    """Return the facts, one a line, that a Hippocortex client's own model has extracted from its conversation, as many
+    as have room."""
+    listed, told = metadata.get(EXTRACTED_KEY), ""
+    for one in listed[:STEP_TEXT] if type(listed) is list else ():
+        line = " ".join(one[:STEP_TEXT].split()) if type(one) is str else ""
+        if line and len(told) + len(line) < STEP_TEXT - 1:
+            told = f"{told}\n{line}" if told else line
+    return told
 
 
 def usable_tags(tags: Any) -> tuple[str, ...]:

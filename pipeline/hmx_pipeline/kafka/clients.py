@@ -6,6 +6,7 @@ All readers are read_committed. Offsets have gaps (transaction markers), so noth
 import logging
 import time
 from collections.abc import Callable, Container, Iterator
+from contextlib import closing, contextmanager
 from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
@@ -240,6 +241,21 @@ def produce(
             return producer.produce(topic, value, key, partition, headers=sendable(headers), on_delivery=answered)
         except BufferError:
             producer.poll(0.05)
+
+
+@contextmanager
+def delivering(kafka: KafkaProfile, on_failure: Callable[[KafkaError], None], **settings: Any) -> Iterator[Producer]:
+    """A producer. At the end Kafka has answered for every record; `on_failure` is called for each that it refused."""
+
+    def answered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            on_failure(error)
+
+    reports = {"delivery.report.only.error": True, "on_delivery": answered}
+    with closing(plain_producer(kafka, **reports, **settings)) as producer:
+        yield producer
+        while producer.flush(0.2):
+            pass
 
 
 def plain_producer(kafka: KafkaProfile, **settings: Any) -> Producer:

@@ -1,4 +1,4 @@
-"""Consumer lag of readers at given positions, in records and seconds, read from the topics.
+"""Consumer lag of readers at given positions, in records and seconds, and the owners of partitions.
 
 Enters: positions. Leaves: `Behind` per partition. Trailing transaction markers and open transactions do not count, as
 they cannot be read. Raises KafkaException.
@@ -11,10 +11,12 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from hmx_pipeline.kafka.clients import consumer_config
+from hmx_pipeline.kafka.clients import ANSWER_S, consumer_config
 from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.observe.freshness import Behind, behind
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import GROUP
 
 Place = tuple[str, int]
 """Topic without prefix, and partition."""
@@ -22,10 +24,25 @@ _PEEK: Final = {"queued.min.messages": 1, "fetch.queue.backoff.ms": 1, "fetch.me
 """Minimal read-ahead: only the first record of each partition is needed."""
 
 
+def owners(settings: Settings) -> dict[Place, str]:
+    """Returns the worker id of each partition's owner, or its client and host; empty without workers."""
+    group, prefix = settings.topic_prefix + GROUP, settings.topic_prefix
+    admin = connect(settings.require_kafka())
+    found = admin.describe_consumer_groups([group], request_timeout=ANSWER_S)[group].result()
+    return {
+        (where.topic.removeprefix(prefix), where.partition): str(
+            member.group_instance_id or f"{member.client_id}{member.host}"
+        )
+        for member in found.members
+        if member.assignment is not None
+        for where in member.assignment.topic_partitions
+    }
+
+
 class ConsumerLag:
     """Lag of several partitions; not thread-safe."""
 
-    def __init__(self, kafka: KafkaProfile, prefix: str, answer_s: float = 10.0) -> None:
+    def __init__(self, kafka: KafkaProfile, prefix: str, answer_s: float = ANSWER_S) -> None:
         self._prefix = prefix
         self._answer_s = answer_s
         self._admin = connect(kafka)

@@ -6,19 +6,19 @@ are in the log. Raises SettingsError without a control key.
 
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Final
 
 from confluent_kafka import KafkaError
 
 from hmx_pipeline.contracts.erasure import Erasure
+from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION
 from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.contracts.ruling import Ruling
-from hmx_pipeline.intake.control_records import erase, importing, ruling, signature
+from hmx_pipeline.intake.control_records import erase, importing, ruling, setting, signature
 from hmx_pipeline.kafka.client_login import denied
-from hmx_pipeline.kafka.clients import plain_producer, produce
+from hmx_pipeline.kafka.clients import delivering, produce
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.publisher import named
 from hmx_pipeline.settings import Settings
@@ -47,22 +47,22 @@ def append_erasure(settings: Settings, erasure: Erasure) -> str:
     return append_control(settings, "erase", [(place, erase(erasure, place)) for place in places])
 
 
+def append_settings(settings: Settings, given: TenantSettings) -> str:
+    """Appends a tenant's settings to its events partition. Raises as kafka.preflight does."""
+    partition = tenant_partition(given.tenant_id, existing_topics(settings, EVENTS)[EVENTS])
+    return append_control(settings, "tenant", [(partition, setting(given, partition, int(time.time() * 1000)))])
+
+
 def append_control(settings: Settings, kind: str, values: Sequence[tuple[int, bytes]]) -> str:
     """Appends control records; `kind` is their key and appears in the error message."""
     key, topic = settings.require_control_key(), settings.topic_prefix + EVENTS
-    failures: list[str] = []
-
-    def delivered(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failures.append(denied(error) or error.str())
-
-    producer = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS})
-    with closing(producer):
+    failures: list[KafkaError] = []
+    soon = {"linger.ms": 0, "delivery.timeout.ms": DELIVERY_MS}
+    with delivering(settings.require_kafka(), failures.append, **soon) as producer:
         for partition, value in values:
             headers = [*named(value)[1], (AUTHENTICATION, signature(key, value))]
-            produce(producer, topic, value, kind.encode(), headers, partition, delivered)
-        while producer.flush(0.2):
-            pass
+            produce(producer, topic, value, kind.encode(), headers, partition)
     if not failures:
         return ""
-    return f"{len(failures)} of {len(values)} {kind} records could not be appended to {topic} ({failures[0]})"
+    why = denied(failures[0]) or failures[0].str()
+    return f"{len(failures)} of {len(values)} {kind} records could not be appended to {topic} ({why})"

@@ -7,18 +7,17 @@ TopicsError before sending; refused records are counted by error.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError
 
 from hmx_pipeline.contracts.headers import JSON, Headers, event_headers
 from hmx_pipeline.contracts.keys import session_key
 from hmx_pipeline.contracts.limits import KB, MB
 from hmx_pipeline.kafka.acl_rights import check_rights
 from hmx_pipeline.kafka.client_login import denied
-from hmx_pipeline.kafka.clients import plain_producer, produce
+from hmx_pipeline.kafka.clients import delivering, produce
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
@@ -83,21 +82,12 @@ def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | 
     topic = settings.topic_prefix + EVENTS
     failed: Counter[str] = Counter()
 
-    def refused(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            failed[denied(error, f"topic {topic}") or error.str()] += 1
+    def refused(error: KafkaError) -> None:
+        failed[denied(error, f"topic {topic}") or error.str()] += 1
 
-    producer = plain_producer(
-        settings.require_kafka(),
-        **{
-            "delivery.report.only.error": True,
-            "on_delivery": refused,
-            "delivery.timeout.ms": DELIVERY_MS,
-            "queue.buffering.max.kbytes": QUEUED_KB,
-        },
-    )
+    queues = {"delivery.timeout.ms": DELIVERY_MS, "queue.buffering.max.kbytes": QUEUED_KB}
     started, taken, size, too_large = time.monotonic(), 0, 0, 0
-    with closing(producer):
+    with delivering(settings.require_kafka(), refused, **queues) as producer:
         for line in lines:
             if not line.strip():
                 continue
@@ -111,8 +101,6 @@ def publish(lines: Iterable[bytes], settings: Settings, on_progress: Progress | 
                 producer.poll(0)
             if on_progress is not None and taken % REPORT_EVERY == 0:
                 on_progress(taken, size)
-        while producer.flush(0.2):
-            pass
     if on_progress is not None:
         on_progress(taken, size)
     seconds = time.monotonic() - started

@@ -43,17 +43,20 @@ class Chunk(NamedTuple):
     records: list[PassingRecord]
 
 
+class _Range(NamedTuple):
+    place: Place
+    begin: int
+    end: int
+
+
 class RangeReader:
     """Pool of consumers; thread-safe."""
 
     def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
-        self._kafka = kafka
-        self._prefix = prefix
         self._turns = threading.Semaphore(CONSUMERS)
         self._lock = threading.Lock()
-        self._resting: list[_Hand] = []
-        """Idle consumers, longest idle first; at most CONSUMERS including busy ones."""
-        self._opened = 0
+        self._resting = [_Hand(kafka, prefix) for _ in range(CONSUMERS)]
+        """Idle consumers: those without a range, the last used first, then the others, longest idle first."""
 
     def portion(self, place: Place, begin: int, end: int, wanted: Wanted) -> Chunk:
         """Reads the next chunk of a range. Blocks; chunks may be empty."""
@@ -61,61 +64,40 @@ class RangeReader:
             return Chunk(begin, [])
         stretch = _Range(place, begin, end)
         with self._turns:
-            hand = self._taken(stretch)
+            with self._lock:
+                hand = next((hand for hand in self._resting if hand.stands == stretch), self._resting[0])
+                self._resting.remove(hand)
             try:
-                portion = hand.read(stretch, wanted)
+                return hand.read(stretch, wanted)
             except BaseException:
-                with self._lock:
-                    self._opened -= 1
                 hand.close()
                 raise
-            with self._lock:
-                self._resting.append(hand)
-            return portion
+            finally:
+                with self._lock:
+                    self._resting.insert(0 if hand.stands is None else CONSUMERS, hand)
 
     def close(self) -> None:
         """Closes the consumers, once nobody reads."""
-        with self._lock:
-            resting, self._resting = self._resting, []
-            self._opened -= len(resting)
-        for hand in resting:
+        for hand in self._resting:
             hand.close()
-
-    def _taken(self, stretch: "_Range") -> "_Hand":
-        """Chooses a consumer: at this range, else finished, else new, else longest idle."""
-        with self._lock:
-            for fits in (stretch, None):
-                for at, hand in enumerate(self._resting):
-                    if hand.stands == fits:
-                        return self._resting.pop(at)
-            if self._opened == CONSUMERS:
-                return self._resting.pop(0)
-            hand = _Hand(self._kafka, self._prefix)
-            self._opened += 1  # only now, since opening may fail
-            return hand
-
-
-class _Range(NamedTuple):
-    place: Place
-    begin: int
-    end: int
 
 
 class _Hand:
-    """One consumer and its position."""
+    """One consumer, opened when it is first needed, and its position."""
 
     def __init__(self, kafka: KafkaProfile, prefix: str) -> None:
-        self._consumer = Consumer(consumer_config(kafka, **BOUNDED))
+        self._kafka = kafka
         self._prefix = prefix
+        self._consumer: Consumer | None = None
         self._messages: Iterator[Message] = iter(())
         self.stands: _Range | None = None
         """The unread rest of its range; None if finished."""
 
     def read(self, stretch: _Range, wanted: Wanted) -> Chunk:
         place, begin, end = stretch
+        consumer = self._consumer = self._consumer or Consumer(consumer_config(self._kafka, **BOUNDED))
         if stretch != self.stands:
-            marks = Watermarks(begin, end)
-            self._messages = read_assigned(self._consumer, self._prefix + place[0], place[1], marks)
+            self._messages = read_assigned(consumer, self._prefix + place[0], place[1], Watermarks(begin, end))
         found: list[PassingRecord] = []
         size, position = 0, end
         for scanned, message in enumerate(self._messages, 1):
@@ -130,11 +112,13 @@ class _Hand:
             self.stands = _Range(place, position, end)
         else:
             self.stands = None
-            self._consumer.unassign()  # stops fetching
+            consumer.unassign()  # stops fetching
         return Chunk(position, found)
 
     def close(self) -> None:
-        self._consumer.close()
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = self.stands = None
 
 
 def passing(place: Place, message: Message) -> PassingRecord:

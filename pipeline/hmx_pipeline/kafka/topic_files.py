@@ -13,6 +13,7 @@ Enters: a folder of topic files, an AdminClient. Leaves: `TopicSpec`s, a `Cluste
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -35,7 +36,6 @@ from hmx_pipeline.kafka.client_login import client_config, denied, refusal
 from hmx_pipeline.kafka.topic_plan import (
     PARTITIONS,
     ClusterState,
-    Creation,
     SettingChange,
     TopicPlan,
     TopicSpec,
@@ -164,9 +164,28 @@ def apply(admin: AdminClient, plan: TopicPlan) -> None:
     """Applies the whole plan, or nothing if it holds a refusal. Returns once the result is visible."""
     if plan.refusals:
         raise PlanRefusedError(f"{len(plan.refusals)} changes are refused; nothing was applied: see `hmx topics plan`")
-    _create(admin, plan.creations)
-    _grow(admin, [change for change in plan.changes if change.setting == PARTITIONS])
-    _alter(admin, [change for change in plan.changes if change.setting != PARTITIONS])
+    created = [
+        NewTopic(item.topic, num_partitions=item.partitions, replication_factor=item.replicas, config=dict(item.config))
+        for item in plan.creations
+    ]
+    grown: list[NewPartitions] = []
+    entries: dict[str, list[ConfigEntry]] = {}
+    for change in plan.changes:
+        if change.setting == PARTITIONS:
+            grown.append(NewPartitions(change.topic, int(change.new or 0)))
+        else:
+            operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
+            entry = ConfigEntry(change.setting, change.new, incremental_operation=operation)
+            entries.setdefault(change.topic, []).append(entry)
+    altered = [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=e) for topic, e in entries.items()]
+    requests: tuple[tuple[Any, list[Any]], ...] = (
+        (admin.create_topics, created),
+        (admin.create_partitions, grown),
+        (admin.incremental_alter_configs, altered),
+    )
+    for request, changes in requests:
+        if changes:
+            _answers(partial(request, changes, request_timeout=ANSWER_S))
     _await_visible(admin, plan)
 
 
@@ -195,32 +214,6 @@ def lacking(admin: AdminClient, topic: str) -> TopicsError:
     if error is not None and (refused := denied(error, f"topic {topic}")):
         return KafkaRefusedError(refused)
     return MissingTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`")
-
-
-def _create(admin: AdminClient, creations: Iterable[Creation]) -> None:
-    topics = [
-        NewTopic(item.topic, num_partitions=item.partitions, replication_factor=item.replicas, config=dict(item.config))
-        for item in creations
-    ]
-    if topics:
-        _answers(admin.create_topics(topics, request_timeout=ANSWER_S))
-
-
-def _grow(admin: AdminClient, changes: Iterable[SettingChange]) -> None:
-    grown = [NewPartitions(change.topic, int(change.new or 0)) for change in changes]
-    if grown:
-        _answers(admin.create_partitions(grown, request_timeout=ANSWER_S))
-
-
-def _alter(admin: AdminClient, changes: Iterable[SettingChange]) -> None:
-    entries: dict[str, list[ConfigEntry]] = {}
-    for change in changes:
-        operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
-        entry = ConfigEntry(change.setting, change.new, incremental_operation=operation)
-        entries.setdefault(change.topic, []).append(entry)
-    resources = [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=e) for topic, e in entries.items()]
-    if resources:
-        _answers(admin.incremental_alter_configs(resources, request_timeout=ANSWER_S))
 
 
 def _await_visible(admin: AdminClient, plan: TopicPlan) -> None:
@@ -265,7 +258,7 @@ def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, Co
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not resources:
         return {}
-    answers = _settled_answers(lambda: admin.describe_configs(resources, request_timeout=ANSWER_S))
+    answers = _answers(lambda: admin.describe_configs(resources, request_timeout=ANSWER_S), patiently=True)
     return {resource.name: entries for resource, entries in answers.items()}
 
 
@@ -274,7 +267,7 @@ def _written(admin: AdminClient, counts: Mapping[str, int]) -> set[str]:
     asked = {TopicPartition(name, n): OffsetSpec.latest() for name, count in counts.items() for n in range(count)}
     if not asked:
         return set()
-    ends = _settled_answers(lambda: admin.list_offsets(asked, request_timeout=ANSWER_S))
+    ends = _answers(lambda: admin.list_offsets(asked, request_timeout=ANSWER_S), patiently=True)
     return {partition.topic for partition, end in ends.items() if end.offset > 0}
 
 
@@ -294,22 +287,16 @@ def _is_override(entry: ConfigEntry) -> bool:
     return ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 
-def _answers(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
+def _answers(ask: Callable[[], Mapping[K, "Future[V]"]], *, patiently: bool = False) -> dict[K, V]:
+    """Asks, and waits for all answers; `patiently` as in `settled`."""
+
+    def answers() -> dict[K, V]:
+        return {key: future.result() for key, future in ask().items()}
+
     try:
-        return _results(futures)
+        return settled(answers) if patiently else answers()
     except KafkaException as error:
         raise explained(error) from error
-
-
-def _settled_answers(ask: Callable[[], Mapping[K, "Future[V]"]]) -> dict[K, V]:
-    try:
-        return settled(lambda: _results(ask()))
-    except KafkaException as error:
-        raise explained(error) from error
-
-
-def _results(futures: Mapping[K, "Future[V]"]) -> dict[K, V]:
-    return {key: future.result() for key, future in futures.items()}
 
 
 def explained(error: KafkaException) -> TopicsError:

@@ -25,30 +25,30 @@ class _Strict(BaseModel):
 
 
 class TopicConfig(_Strict):
-    """Broker settings owned by a topic file; the first block is mandatory."""
+    """Broker settings owned by a topic file, with `_` for `.`; the first block is mandatory."""
 
-    cleanup_policy: Annotated[Literal["delete", "compact"], Field(alias="cleanup.policy")]
-    retention_ms: Annotated[int, Field(alias="retention.ms", ge=-1)]
-    retention_bytes: Annotated[int, Field(alias="retention.bytes", ge=-1)]
-    compression_type: Annotated[
-        Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"], Field(alias="compression.type")
-    ]
-    max_message_bytes: Annotated[int, Field(alias="max.message.bytes", gt=0)]
-    message_timestamp_type: Annotated[Literal["CreateTime", "LogAppendTime"], Field(alias="message.timestamp.type")]
+    model_config = ConfigDict(alias_generator=lambda name: name.replace("_", "."))
 
-    timestamp_after_max_ms: Annotated[int | None, Field(alias="message.timestamp.after.max.ms", ge=0)] = None
-    segment_bytes: Annotated[int | None, Field(alias="segment.bytes", gt=0)] = None
-    segment_ms: Annotated[int | None, Field(alias="segment.ms", gt=0)] = None
-    delete_retention_ms: Annotated[int | None, Field(alias="delete.retention.ms", ge=0)] = None
-    min_cleanable_dirty_ratio: Annotated[float | None, Field(alias="min.cleanable.dirty.ratio", ge=0, le=1)] = None
-    max_compaction_lag_ms: Annotated[int | None, Field(alias="max.compaction.lag.ms", gt=0)] = None
+    cleanup_policy: Literal["delete", "compact"]
+    retention_ms: Annotated[int, Field(ge=-1)]
+    retention_bytes: Annotated[int, Field(ge=-1)]
+    compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
+    max_message_bytes: Annotated[int, Field(gt=0)]
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"]
+
+    message_timestamp_after_max_ms: Annotated[int | None, Field(ge=0)] = None
+    segment_bytes: Annotated[int | None, Field(gt=0)] = None
+    segment_ms: Annotated[int | None, Field(gt=0)] = None
+    delete_retention_ms: Annotated[int | None, Field(ge=0)] = None
+    min_cleanable_dirty_ratio: Annotated[float | None, Field(ge=0, le=1)] = None
+    max_compaction_lag_ms: Annotated[int | None, Field(gt=0)] = None
 
     def entries(self) -> dict[str, str]:
         """Returns the settings in the broker's spelling."""
         return {name: str(value) for name, value in self.model_dump(by_alias=True, exclude_none=True).items()}
 
 
-OWNED = tuple(info.alias or name for name, info in TopicConfig.model_fields.items())
+OWNED = tuple(name.replace("_", ".") for name in TopicConfig.model_fields)
 """Settings owned by topic files; all others on a topic are left alone."""
 
 

@@ -89,6 +89,7 @@ class Metrics:
         "hmx_pack_tokens", "Tokens used by a pack", buckets=(0, 256, 512, 1024, 2048, 4096, 8192, 16384)
     )
     events_accepted = Counter("hmx_http_events", "Events received over HTTP, by result", ["result"])
+    hooks = Counter("hmx_http_hooks", "Hooks of coding agents answered, by hook and answer", ["hook", "answer"])
     thread_wait = Gauge("hmx_http_thread_wait_seconds", "Recent wait of requests for the event loop and a thread")
     streams = Gauge("hmx_http_streams", "Open streams: outgoing events (sse), incoming events (websocket)", ["kind"])
     streams_ended = Counter("hmx_http_streams_ended", "Streams ended by the service, by reason", ["reason"])

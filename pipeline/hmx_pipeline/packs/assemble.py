@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from hmx_pipeline.compiler.knowledge.authority import authority_of, why
 from hmx_pipeline.contracts.canonical import canonical_json
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.limits import PACK_BYTES, PACK_DROPS
@@ -241,8 +242,10 @@ class _Draft:
             metadata["as_text"] = as_text(placed, self.plan.classification.intent)
         if self.ask.request.explain:
             query, near = frozenset(self.plan.terms), frozenset(each.stem for each in self.plan.related)
-            why = explained(placed, shown, self.offered, self.ask.weights, query, near)
-            metadata["explained"] = why.model_dump(mode="json", exclude_none=True)
+            known = [each.source for each in self.view.knowledge if authority_of(each.source) is not None]
+            told = {source.record_id: why(source) for source in known}
+            reasons = explained(placed, shown, self.offered, self.ask.weights, query, near, told)
+            metadata["explained"] = reasons.model_dump(mode="json", exclude_none=True)
         return metadata
 
     def _constraints(self) -> list[DecisionConstraint]:

@@ -1,14 +1,14 @@
 """Decision constraints of a pack: at most twenty rules for the reader (HMX-C §7).
 
-Standing instructions of users come first and must not be overridden. Recommendations that have turned out best so far
-may be.
+Standing instructions of operators, trusted agents and the reader come first and must not be overridden. Other rules,
+and recommendations that have turned out best so far, may be.
 """
 
 import re
 from typing import Final
 
 from hmx_pipeline.compiler import decision_policy
-from hmx_pipeline.compiler.knowledge.claim_names import USER
+from hmx_pipeline.compiler.knowledge.authority import binds
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from hmx_pipeline.contracts.limits import PACK_CONSTRAINTS
 from hmx_pipeline.contracts.pack import DecisionConstraint
@@ -56,5 +56,5 @@ def _instructed(each: Scored[KnowledgeRecord]) -> DecisionConstraint:
         condition=(when[1] or when[2]) if when else _ALWAYS,
         constraint=source.text,
         confidence=source.confidence,
-        override_allowed=USER not in source.body.get("said_by", (USER,)),
+        override_allowed=not binds(source),
     )

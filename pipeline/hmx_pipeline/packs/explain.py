@@ -3,7 +3,7 @@
 Its output, `Explained`, stands in the pack's metadata if the request asks for it.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from hmx_pipeline.contracts.pack import (
@@ -44,9 +44,10 @@ def explained(
     weights: RankingWeights,
     query: Set[str],
     related: Set[str],
+    believed: Mapping[str, str],
 ) -> Explained:
     """Explain entries and listed drops. `query`: the stems of the question; `related`: near stems, which also find
-    episodes."""
+    episodes. `believed`: why, by the id of a statement."""
     budgets = _budgets(offered, {drop.candidate.key for drop in drops if drop.reason is DropReason.BUDGET_EXCEEDED})
     whole = sum(offer.weight for offer in offered.offers if offer.candidates) or 1
     return Explained(
@@ -54,7 +55,11 @@ def explained(
         sections={offer.section.value: round(offer.weight / whole, 6) for offer in offered.offers if offer.candidates},
         entries=[
             EntryExplained(
-                rank=rank, source_id=each.source_id, matched=_matched(each, query, related), score=_score(each)
+                rank=rank,
+                source_id=each.source_id,
+                matched=_matched(each, query, related),
+                score=_score(each),
+                believed=believed.get(each.source_id),
             )
             for rank, each in enumerate(placed, 1)
         ],
@@ -64,6 +69,7 @@ def explained(
                 source_id=drop.candidate.source_id,
                 matched=_matched(drop.candidate, query, related),
                 score=_score(drop.candidate),
+                believed=believed.get(drop.candidate.source_id),
                 because=drop.because,
                 budget=budgets.get(drop.candidate.key) if drop.reason is DropReason.BUDGET_EXCEEDED else None,
             )

@@ -25,6 +25,7 @@ from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.packs.assembly_strategies import Priors, favoured, weights_of
 from hmx_pipeline.packs.candidates import Exclusion
 from hmx_pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, Cutoff, cutoff, is_named
+from hmx_pipeline.packs.outweighed import leaders, outweighed
 from hmx_pipeline.packs.rendered import episode, kept
 from hmx_pipeline.packs.workflow_hints import workflow_hints
 from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
@@ -358,7 +359,8 @@ def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRec
     found = ask.best([each for each in existing if not is_correction(each.source)], KNOWLEDGE)
     policies = ask.best([policy for policy in fetched.policies if ask.existed(_began(policy))], POLICIES)
     found += [FoundSource(policy, 0) for policy in policies if policy.record_id not in answering]
-    best = _best_sides([each.source for each in found if _holds(ask, each.source)])
+    holding = [each.source for each in found if _holds(ask, each.source)]
+    best, leading = _best_sides(holding), leaders(holding)
     highest, focus = max(fetched.whole.knowledge, *(each.bm25 for each in found), 1), ask.focus
     weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
     weighed += [(each, correction_components(each, focus)) for each in corrections]
@@ -369,7 +371,8 @@ def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRec
         score = ask.score(parts, 1.0 if corrects else top, each.source.pattern, each.source.text)
         past = not _holds(ask, each.source)
         enough = min(least, ANY) if corrects or is_named(each.source, ask.plan) else least
-        scored.append(Scored(each.source, parts, score, _record_barred(ask, each, best), enough, each.made, past))
+        barred = _record_barred(ask, each, best, leading)
+        scored.append(Scored(each.source, parts, score, barred, enough, each.made, past))
     return tuple(scored)
 
 
@@ -403,7 +406,12 @@ def _best_sides(holding: Sequence[KnowledgeRecord]) -> Mapping[str, float]:
     return best
 
 
-def _record_barred(ask: PackQuery, found: FoundSource[KnowledgeRecord], best: Mapping[str, float]) -> Exclusion | None:
+def _record_barred(
+    ask: PackQuery,
+    found: FoundSource[KnowledgeRecord],
+    best: Mapping[str, float],
+    leading: Mapping[str, KnowledgeRecord],
+) -> Exclusion | None:
     source = found.source
     if not _holds(ask, source):
         if source.status is Standing.SUPERSEDED and Past.SUPERSEDED in (ask.request.include or ()):
@@ -414,6 +422,8 @@ def _record_barred(ask: PackQuery, found: FoundSource[KnowledgeRecord], best: Ma
         return _UNSOUND
     if (unsure := ask.unsure(source.confidence)) is not None:
         return unsure
+    if by := outweighed(source, leading):
+        return Exclusion(DropReason.CONFLICT, f"{by} states otherwise, and has more authority")
     surest = best.get(source.pattern, 0.0)
     if source.kind is not Known.CONFLICT and source.confidence < surest:
         return Exclusion(DropReason.CONFLICT, f"what contradicts it is surer: {surest}")

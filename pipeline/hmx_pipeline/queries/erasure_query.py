@@ -9,11 +9,11 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, mark_of
 from hmx_pipeline.contracts.limits import ERASED_SESSIONS
 from hmx_pipeline.contracts.receipt import Receipt, seed_of, signed
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.kafka.clients import Cluster, read_partition
+from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.topic_files import connect, read_cluster
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.erasing import HeldRecords
@@ -21,7 +21,6 @@ from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import (
     ARTIFACTS,
     EPISODES,
-    ERASURES,
     EVENTS,
     EVENTS_DLQ,
     EVIDENCE,
@@ -90,17 +89,8 @@ def make_receipt(settings: Settings, store: Store, erasure: Erasure, before: Hel
 
 def _positions(settings: Settings, erasure_id: str) -> dict[str, int]:
     """Reads where the erasure stands in the log, from its marks."""
-    found: dict[str, int] = {}
-    cluster, topic = Cluster(settings.require_kafka()), settings.topic_prefix + ERASURES
-    try:
-        for number in range(cluster.topic(topic).partitions):
-            for message in read_partition(settings.require_kafka(), topic, number, cluster.watermarks(topic, number)):
-                mark = ErasureMark.model_validate_json(message.value() or b"")
-                if mark.erasure_id == erasure_id:
-                    found[f"{EVENTS}/{mark.partition}"] = mark.before
-    finally:
-        cluster.close()
-    return found
+    marks = erasure_marks(settings.require_kafka(), settings.topic_prefix)
+    return {f"{EVENTS}/{mark.partition}": mark.before for mark in marks if mark.erasure_id == erasure_id}
 
 
 def _last_copies(settings: Settings, at: int) -> dict[str, str]:

@@ -87,8 +87,7 @@ def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
     """Returns each stage's counters and partitions. Waiting counts are known if the worker's metrics are in
     `samples`."""
     from hmx_pipeline.kafka.clients import Cluster
-    from hmx_pipeline.kafka.consumer_group import owners
-    from hmx_pipeline.kafka.consumer_lag import ConsumerLag
+    from hmx_pipeline.kafka.consumer_lag import ConsumerLag, owners
     from hmx_pipeline.kafka.preflight import existing_topics
     from hmx_pipeline.kafka.topic_files import UnfitTopicError
     from hmx_pipeline.runtime.stored_positions import stored_position

@@ -19,7 +19,7 @@ from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant, utc
-from hmx_pipeline.intake.steps import step_of, usable_tags
+from hmx_pipeline.intake.steps import EXTRACTED_KEY, step_of, usable_tags
 from hmx_pipeline.retrieval.memory_index import Corrected
 from hmx_pipeline.retrieval.terms import shapes, terms
 from hmx_pipeline.segments.lexicon import PLEASANTRIES
@@ -81,6 +81,8 @@ def episode_step(record: Mapping[str, Any]) -> Step:
     episode."""
     index = int(record["metadata"][RESERVED]["release"]["index"])
     fields = {"event_id": record["id"], "event_type": record["eventType"], "content": record["payload"]}
+    if EXTRACTED_KEY in record["metadata"]:
+        fields["metadata"] = record["metadata"]
     step, subject = step_of(fields, event_time(record), index, TEXT), subject_of(dict(record))
     return msgspec.structs.replace(step, subject=subject) if subject else step
 

@@ -5,6 +5,7 @@ its subject late; then what was said in it before becomes private too.
 """
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 from typing import Any, Final
 
 import numpy as np
@@ -66,7 +67,7 @@ class SubjectColumn:
             session, subject = unpack_assigned(packed)
             self.assigned += 1
             self._owners_bytes += _OWNER_BYTES + len(packed)
-            if self._owners.setdefault(session, subject) == subject and session in newest:
+            if self._owners.setdefault(session, intern(subject)) == subject and session in newest:
                 late[newest[session]] = subject_hash(subject)
         self._private = self._private or bool(late)
         places, owners = np.array([*late], np.int32), np.array([*late.values()], np.uint64)

@@ -64,7 +64,10 @@ def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Pro
             before = [TopicPartition(state, p, cluster.watermarks(state, p).high) for p in range(targets)]
             barrier_id = uuid.uuid4().hex
             on_progress("appending a barrier")
-            _append(settings, barrier_id, sources)
+            now_ms = int(time.time() * 1000)
+            markers = [(source, barrier(barrier_id, source, now_ms)) for source in range(sources)]
+            if lacking := append_control(settings, "barrier", markers):
+                raise LackingError(lacking)
             _await_passage(settings, barrier_id, sources, before, deadline, on_progress)
             if _rerouted(cluster, settings.topic_prefix) == rerouted:
                 break
@@ -110,13 +113,6 @@ def output_ends(settings: Settings) -> Ends:
     return {
         f"{where.topic.removeprefix(prefix)}/{where.partition}": end.result().offset for where, end in found.items()
     }
-
-
-def _append(settings: Settings, barrier_id: str, partitions: int) -> None:
-    now_ms = int(time.time() * 1000)
-    lacking = append_control(settings, "barrier", [(n, barrier(barrier_id, n, now_ms)) for n in range(partitions)])
-    if lacking:
-        raise LackingError(lacking)
 
 
 def _await_passage(

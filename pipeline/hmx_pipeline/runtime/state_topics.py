@@ -5,7 +5,6 @@ Leaves: records and tombstones in order. Raises what reading Kafka raises, and w
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from functools import partial
 from typing import Final
 
 from confluent_kafka import Message
@@ -15,7 +14,6 @@ from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.range_reader import BOUNDED
-from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.runtime.transaction import KEY_ERRORS
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.state_tables import StateRecord
@@ -45,29 +43,29 @@ def state_records(
     with closing(Cluster(settings.require_kafka())) as cluster:
         for partition in found:
             on_progress(f"{name} {partition + 1}/{partitions}")
-            read = partial(_read, cluster.kafka, name, partition)
+
+            def read(low: int, high: int, partition: int = partition) -> Iterator[StateRecord]:
+                marks = Watermarks(low, high)
+                return map(_record, read_partition(cluster.kafka, name, partition, marks, **BOUNDED))
+
             low, high = cluster.watermarks(name, partition)
             if newest is not None and high - low > newest:
                 # After compaction a large offset range may hold few records.
                 start = high - newest
-                before = _all(read(Watermarks(low, start)), newest)
+                before = _all(read(low, start), newest)
                 if before is None:
                     on_left_out(start - low)
                 else:
                     yield from before
                 low = start
-            yield from map(_record, read(Watermarks(low, high)))
+            yield from read(low, high)
 
 
-def _read(kafka: KafkaProfile, topic: str, partition: int, marks: Watermarks) -> Iterator[Message]:
-    return read_partition(kafka, topic, partition, marks, **BOUNDED)
-
-
-def _all(messages: Iterable[Message], most: int) -> list[StateRecord] | None:
+def _all(records: Iterable[StateRecord], most: int) -> list[StateRecord] | None:
     """Returns all records; None above `most` records or BEFORE_BYTES."""
     found: list[StateRecord] = []
     size = 0
-    for record in map(_record, messages):
+    for record in records:
         found.append(record)
         size += len(record.value or b"")
         if len(found) > most or size > BEFORE_BYTES:

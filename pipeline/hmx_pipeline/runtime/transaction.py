@@ -16,7 +16,6 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -149,11 +148,13 @@ class Transactions:
             for count, (_, key, value) in enumerate(self.state_records(marks), 1):  # noqa: B007
                 yield key, value
 
+        gc.disable()  # restoring creates many objects but no garbage
         try:
-            with _uncollected():
-                stored = executor.restore(records())
+            stored = executor.restore(records())
         except UnreadableStateError as error:
             raise SetAsideError(self._unreadable(error, marks), marks.high) from error
+        finally:
+            gc.enable()
         low, high = self._cluster.watermarks(self._source, self._partition)
         self._topic_id = topic_id
         if stored is None:
@@ -277,9 +278,9 @@ class Transactions:
     def _unreadable(self, error: UnreadableStateError, marks: Watermarks) -> str:
         """Describes the record by its place and kind of key, since the rest of the key holds a tenant's ids."""
         last = max((offset for offset, key, _ in self.state_records(marks) if key == error.key), default=None)
-        what = f"{self._state}/{self._partition}" + (
-            f", offset {last} (key {error.key[:2]!r}…)" if last is not None else ""
-        )
+        what = f"{self._state}/{self._partition}"
+        if last is not None:
+            what += f", offset {last} (key {error.key[:2]!r}…)"
         mend = f"run `hmx state rebuild {self._partition} --stage {self._stage.name}`"
         if isinstance(error, NewerStateError):
             mend = "upgrade this worker to that release: it needs no rebuild"
@@ -318,16 +319,6 @@ class Transactions:
             self.abort()
             return AbortedError(where)
         return FencedError(f"{where} (not recoverable)")
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Disables garbage collection: restoring creates many objects but no garbage."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def send(producer: Producer, topic: str, record: Output, answered: Answered | None = None) -> None:

@@ -27,6 +27,7 @@ _PREAMBLE: Final = re.compile(
     r"|#[^\n]*\n)+"
 )
 """What precedes the actual command of a line: directories, variables, loops, shells."""
+_CHAIN: Final = re.compile(r"\s*(?:&&|;)\s+")
 _WORD: Final = re.compile(r"[\w./+@-]+(?::[\w./+@-]+)*")
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z:-]+")
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*")
@@ -75,6 +76,19 @@ def _command(line: str) -> str:
         subs = [word for word in words[1:4] if _SUBCOMMAND.fullmatch(word)]
         program = " ".join([program, *subs[: 2 if subs[:1] == ["run"] else 1]])
     return f"{_RUN}{program}"[:_NAME]
+
+
+@remembered(MB)
+def blamed(line: str, error: str) -> str:
+    """Return the command of a line `a && b` that failed: the only one that the error names, by a word that the others
+    lack; empty if it is not known. A line with one command is returned whole."""
+    parts = [part for part in _CHAIN.split(_PREAMBLE.sub("", line, count=1)) if part.strip()]
+    if len(parts) < 2 or "<<" in line:
+        return line
+    named, said = [set(words_of(part)) for part in parts], set(words_of(error))
+    own = [words.difference(*(named[:i] + named[i + 1 :])) for i, words in enumerate(named)]
+    found = [part for part, words in zip(parts, own, strict=True) if not words.isdisjoint(said)]
+    return found[0] if len(found) == 1 else ""
 
 
 def tool_of(verb: str) -> str:

@@ -135,14 +135,20 @@ def wordlike(token: str) -> bool:
 
 def within(value: str, text: str) -> bool:
     """Return True if `text`, in lower case, contains the value as a whole word."""
+    return first_end(value, text) > 0
+
+
+def first_end(value: str, text: str) -> int:
+    """Return where the value first ends as a whole word in `text`, in lower case; 0 if it is not there."""
     low = value.casefold()
     at = text.find(low) if low else -1
     if at < 0:
-        return False
+        return 0
     before, after = text[at - 1 : at] if at else "", text[at + len(low) : at + len(low) + 1]
     if not (_joins(before) and _joins(low[0])) and not (_joins(after) and _joins(low[-1])):
-        return True
-    return _whole(low).search(text, at + 1) is not None
+        return at + len(low)
+    found = _whole(low).search(text, at + 1)
+    return found.end() if found is not None else 0
 
 
 @remembered(MB)

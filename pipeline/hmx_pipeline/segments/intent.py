@@ -182,12 +182,15 @@ def option_key(option: str) -> str:
     return " ".join(words[bare:])
 
 
+def first_wish(text: str) -> str:
+    """Return the first sentence without its greeting; empty if it is all greeting."""
+    sentences = (_GREETING.sub("", part).strip(" .!") for part in _FIRST.split(text.strip()))
+    return next((part for part in sentences if len(part.split()) > 1), "")
+
+
 def goal_title(messages: Sequence[Step], limit: int = 80) -> str:
     """Return the first sentence of the first goal message without its greeting; empty if it contains an id."""
-    if not messages:
-        return ""
-    sentences = (_GREETING.sub("", part).strip(" .!") for part in _FIRST.split(messages[0].text.strip()))
-    first = next((part for part in sentences if len(part.split()) > 1), "")
+    first = first_wish(messages[0].text) if messages else ""
     if "<" in mask(first):
         return ""
     return shorten(" ".join(first.split()), limit)

@@ -12,7 +12,9 @@ LABELS: Final = word_set(
     Output Example Title Description Status Reason Cause Context Background Expected Actual Steps Request Response
     User Assistant System Human Agent Tip Hint Info Important Reminder Option Idea Proposal Severity File Line Test
     Remember Policy Rule Decision Conclusion Analysis Review Comment Feedback Correction Also Edit Reply Version
-    Type Name Date Time Place
+    Type Name Date Time Place Style Code Naming Testing Tests Commits Docs Documentation Security Logging Formatting
+    Lint Linting Database Git Branches Releases Deployment Handling Conventions Guidelines Architecture Performance
+    Dependencies Build Languages Language Framework Stack Environment Tooling Tools Port Host
     """
 )
 """Words before a colon that are no speakers."""

@@ -11,11 +11,14 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.queries import context_pack
 from hmx_pipeline.service import (
     docs,
+    erasure_routes,
     events,
     fingerprint_routes,
+    hook_routes,
     knowledge_routes,
     memory,
     overview,
@@ -42,6 +45,7 @@ from hmx_pipeline.service.subscriptions import Subscriptions
 from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableError, TamperedError
+from hmx_pipeline.store.erasing import Erasures
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import EVENTS
 
@@ -92,6 +96,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.store = store
     app.state.completing = CompletenessHeader(store)
+    app.state.erased = TtlCache(lambda: Erasures(erasure_marks(kafka, settings.topic_prefix)), KEPT_S)
     app.state.damaged = TtlCache(store.damaged, KEPT_S)
     app.state.overview = overview.Overview(settings)
     app.state.bodies = Bodies()
@@ -111,7 +116,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestMetrics)
     for module in (events, websocket, streams):
         app.include_router(module.router, dependencies=[NEGOTIATED])
-    for module in (knowledge_routes, memory, fingerprint_routes, overview):
+    for module in (knowledge_routes, erasure_routes, memory, fingerprint_routes, overview):
         app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
     for module in (service_routes, page, docs):
         app.include_router(module.router)
@@ -120,6 +125,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(
             module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=answer_envelope.DOCUMENTED
         )
+    app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
     return app
 
 

@@ -29,11 +29,11 @@ from hmx_pipeline.queries.knowledge_query import (
     make_ruling,
 )
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
-from hmx_pipeline.service.access import Reader, Writer, grant_of
-from hmx_pipeline.service.api_keys import Grant, Scope
+from hmx_pipeline.service.access import Reader, Writer, bound_to, grant_of, subject_for
+from hmx_pipeline.service.api_keys import Scope
 from hmx_pipeline.service.body import media_type, read_body
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
-from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of
+from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
 from hmx_pipeline.settings import Settings, SettingsError
 
@@ -75,6 +75,8 @@ def list_known(
     cursor: str | None = None,
 ) -> Response:
     """Lists memories, policies, entities, relations and conflicts, in pages."""
+    if subject is not None:
+        subject_for(request, subject)  # refuses another subject than the key's own
     wanted = KnowledgeFilter(
         kind=kind,
         statuses=status,
@@ -84,7 +86,7 @@ def list_known(
         text=text,
         since=None if since is None else milliseconds(since),
         until=None if until is None else milliseconds(until),
-        sees=grant_of(request).subject,
+        sees=bound_to(request),
     )
     page = list_knowledge(store_of(request), tenant, wanted, limit, cursor)
     answer: dict[str, Any] = {"records": page.records}
@@ -145,10 +147,11 @@ def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
     grant = grant_of(request)
-    record = store_of(request).get_knowledge(tenant, record_id)
-    if record is None or not _sees(grant, record):
+    record = view_of(request, tenant).knowledge(record_id)
+    if record is None:
         raise missing(request, "knowledge record")
-    if not (Scope.ADMIN in grant.scopes or _owns(grant, record)):
+    own = grant.subject is not None and record.get("subject_id") == grant.subject
+    if not own and Scope.ADMIN not in grant.scopes:
         raise ProblemError(
             ProblemKind.FORBIDDEN, "the key needs the scope admin, or must be bound to the subject of the record"
         )
@@ -167,11 +170,3 @@ def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said
     return RulingAnswer(
         record_id=record_id, verb=verb, at=format_ms(ruling.at), stated=stated, replaces=earlier(record)
     )
-
-
-def _sees(grant: Grant, record: dict[str, Any]) -> bool:
-    return grant.subject is None or record.get("subject_id") in (None, grant.subject)
-
-
-def _owns(grant: Grant, record: dict[str, Any]) -> bool:
-    return grant.subject is not None and record.get("subject_id") == grant.subject

@@ -25,10 +25,13 @@ from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service import stream_position
 from hmx_pipeline.service.access import Reader, admitted
 from hmx_pipeline.service.memory import view_of
+from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.request_metrics import HEAD
 from hmx_pipeline.service.subscriber_queue import STALLED, StreamEnd
 from hmx_pipeline.service.subscriptions import FAILURES, Start, Step, Subscriptions
+from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
+from hmx_pipeline.store.erasing import Erasures
 from hmx_pipeline.store.subject_view import SubjectView
 from hmx_pipeline.topology import ARTIFACTS, EPISODES
 
@@ -114,6 +117,7 @@ async def stream(
     """Streams the tenant's released events and compiled artifacts as Server-Sent Events."""
     following: Subscriptions = request.app.state.following
     start = await following.start(tenant, last_event_id or None, from_start=begin == "start")
+    erased = await _erased(request)
     topics = [_TOPICS[one] for one in kind or _TOPICS]
     view = view_of(request, tenant)
 
@@ -122,7 +126,7 @@ async def stream(
         steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
         async with aclosing(steps):
             async for step in steps:
-                if await _is_seen(view, step):
+                if not _hidden(erased, step) and await _is_seen(view, step):
                     yield _frame(step, start)
 
     headers = {"X-Accel-Buffering": "no"}
@@ -139,6 +143,7 @@ async def get_events(
     """Exports the tenant's released events up to the present as NDJSON, each session in order."""
     following: Subscriptions = request.app.state.following
     start = await following.start(tenant, after, from_start=True)
+    erased = await _erased(request)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
     owner, view = f"{join_key(tenant)}/".encode(), view_of(request, tenant)
     if session is not None:
@@ -157,7 +162,9 @@ async def get_events(
         try:
             async with aclosing(following.stored(start.positions, upto, places, wanted, go_on)) as steps:
                 async for step in steps:
-                    if isinstance(step, PassingRecord) and step.value is not None and await _is_seen(view, step):
+                    if not isinstance(step, PassingRecord) or step.value is None or _hidden(erased, step):
+                        continue
+                    if await _is_seen(view, step):
                         yield _event(step.value) + b"\n"
         except FAILURES:
             _break_off(StreamEnd.KAFKA)
@@ -166,6 +173,22 @@ async def get_events(
 
     headers = {POSITION: stream_position.written(start.name, upto)}
     return Streaming(told(), following.counted(tenant, "ndjson"), NDJSON, headers)
+
+
+async def _erased(request: Request) -> Erasures:
+    """Raises ProblemError if Kafka does not answer: nothing is served that might be erased."""
+    known: TtlCache[Erasures] = request.app.state.erased
+    try:
+        return await known.get()
+    except FAILURES as error:
+        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, f"Kafka does not answer: {type(error).__name__}") from None
+
+
+def _hidden(erased: Erasures, step: Step) -> bool:
+    """Returns whether it is an episode that its topic still holds, and that was erased before the stream began."""
+    if not isinstance(step, PassingRecord) or step.place[0] != EPISODES or not erased:
+        return False
+    return erased.hides_episode(orjson.loads(step.value or b""))
 
 
 def _break_off(why: StreamEnd) -> NoReturn:

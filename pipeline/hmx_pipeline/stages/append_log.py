@@ -45,10 +45,6 @@ class AppendLog:
         """Its blocks, while it is packed."""
 
     @property
-    def start(self) -> int:
-        return self._start
-
-    @property
     def end(self) -> int:
         return self._start + len(self._items)
 

@@ -25,11 +25,8 @@ def erased_sessions(tx: Tx, erasure: Erasure) -> list[str]:
     """Return the names of the sessions in the state that the erasure covers, in order."""
     prefix, marks = f"s/{join_key(erasure.tenant_id)}/", erasure.marks
     names = sorted(key[2:] for key in tx.values() if key.startswith(prefix))
-    wanted = erasure.scope is ErasedScope.SUBJECT
     return [
-        name
-        for name in names
-        if covered(marks, erasure.tenant_id, split_key(name)[1], tx.get(f"s/{name}").subject if wanted else "")
+        name for name in names if covered(marks, erasure.tenant_id, split_key(name)[1], tx.get(f"s/{name}").subject)
     ]
 
 

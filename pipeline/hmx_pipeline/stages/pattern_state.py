@@ -4,6 +4,7 @@
 |---|---|
 | `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, also once it is withdrawn |
 | `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
+| `t/tenant` | TenantSettings: what an operator set last |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
 | `t/tenant` | TenantSettings: what an operator set for a tenant |
 """
@@ -19,6 +20,7 @@ from pydantic import Field
 
 from hmx_pipeline.compiler.candidate import rank
 from hmx_pipeline.compiler.imported_artifacts import Imported
+from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
 from hmx_pipeline.compiler.registry import knows
@@ -181,14 +183,15 @@ class Maps:
         """Tenant → bytes of contributions."""
         self._highest: dict[str, list[tuple[int, str]]] = {}
         """Tenant at its bound → heap of negated ranks, with stale entries."""
+        self._subjects: Counter[str] = Counter()
+        """Tenant → number of contributions that name a subject."""
+        self._settings: dict[str, TenantSettings] = {}
         self._decided: Counter[str] = Counter()
         """Encoded tenant → number of patterns."""
         self._made: dict[str, set[str]] = {}
         """Encoded tenant → patterns that other kinds' contributions have made."""
         self._gone: dict[str, dict[str, str]] = {}
         """Encoded tenant → those of them without contributions → since when."""
-        self._teams: set[str] = set()
-        """Tenants whose subjects share what they state."""
         self.reach = EndingIndex()
         self.pending: set[str] = set()
         self.barrier: tuple[str, BarrierState] | None = None
@@ -203,6 +206,17 @@ class Maps:
         prefix = f"p/{join_key(tenant_id)}/"
         for pattern in sorted(key for key in self._maps if key.startswith(prefix)):
             yield from sorted(self._maps[pattern].items())
+
+    def trust(self, tenant_id: str) -> Trust | None:
+        """Return which agents the tenant trusts; None if its events name no subject, and no operator named an agent."""
+        settings = self._settings.get(tenant_id)
+        agents = frozenset((settings.trusted_agents or ()) if settings is not None else ())
+        return Trust(agents) if agents or self._subjects[tenant_id] else None
+
+    def statements(self, tenant_id: str) -> list[str]:
+        """Return the keys of the tenant's knowledge patterns."""
+        prefix = f"p/{join_key(tenant_id)}/"
+        return sorted(key for key in self._maps if key.startswith(prefix) and knows(split_pattern(key)[1].type))
 
     def under(self, tenant_id: str) -> Under:
         """Return a lookup of the tenant's endings by their form."""
@@ -235,16 +249,8 @@ class Maps:
             del self._made[_tenant_of(key)], self._gone[_tenant_of(key)]
 
     def is_team(self, tenant_id: str) -> bool:
-        return tenant_id in self._teams
-
-    def of_subjects(self, tenant_id: str) -> list[str]:
-        """Return the sorted keys of the tenant's patterns to which subjects contribute."""
-        prefix = f"p/{join_key(tenant_id)}/"
-        return sorted(
-            pattern
-            for pattern, entries in self._maps.items()
-            if pattern.startswith(prefix) and any(c.subject for c in entries.values())
-        )
+        settings = self._settings.get(tenant_id)
+        return settings is not None and settings.sharing == "team"
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Return True if it is no new decision, or its tenant has room for one more."""
@@ -293,6 +299,10 @@ class Maps:
         match key[0]:
             case "m":
                 self._follow(pattern_of(key), key, old, new)
+            case "t":
+                self._settings.pop((old or new).tenant_id, None)
+                if new is not None:
+                    self._settings[new.tenant_id] = new
             case "p":
                 self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
                 if (old is not None and old.evidence) or (new is not None and new.evidence):
@@ -301,11 +311,6 @@ class Maps:
                     self.pending.add(key)
                 else:
                     self.pending.discard(key)
-            case "t":
-                if new is not None and new.sharing == "team":
-                    self._teams.add(new.tenant_id)
-                else:
-                    self._teams.discard((new or old).tenant_id)
             case "b":
                 if new is not None and new.speaking is not None:
                     self.barrier = (key, new)
@@ -318,6 +323,7 @@ class Maps:
         for one, by in ((old, -1), (new, 1)):
             if one is not None:
                 self._bytes.add(one.tenant_id, by * one.size)
+                self._subjects[one.tenant_id] += by * bool(one.subject)
         if old is not None and new is None:
             del entries[key]
             ranks.remove((rank(old), key))

@@ -128,11 +128,19 @@ class PatternsFold:
         pattern, reach = pattern_of(key), self._maps.reach
         forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
         before = {form for form in forms if reach.open(form)}
+        tenant_id = split_pattern(pattern)[0]
+        trust = self._maps.trust(tenant_id)
         tx.put(key, contribution)
         self._speak_later(tx, pattern, trace)
         for form in sorted(form for form in forms if reach.open(form) != (form in before)):
             for each in reach.listing(form):
                 self._speak_later(tx, each, trace)
+        if self._maps.trust(tenant_id) != trust:
+            self._speak_all(tx, tenant_id, trace)
+
+    def _speak_all(self, tx: Tx, tenant_id: str, trace: str) -> None:
+        for each in self._maps.statements(tenant_id):
+            self._speak_later(tx, each, trace)
 
     def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
         tenant_id, (kind, _) = split_pattern(pattern)
@@ -238,8 +246,8 @@ class PatternsFold:
         )
 
         def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
-            team = self._maps.is_team(tenant_id)
-            now = records(evidence, pattern, self._maps.under(tenant_id), state.rulings, team=team)
+            under, trust = self._maps.under(tenant_id), self._maps.trust(tenant_id)
+            now = records(evidence, pattern, under, state.rulings, trust, team=self._maps.is_team(tenant_id))
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
@@ -278,13 +286,13 @@ class PatternsFold:
             self._set(tx, control.settings)
 
     def _set(self, tx: Tx, settings: TenantSettings) -> None:
-        """Compile again what the tenant's subjects have stated, if they share it now, or do no longer."""
-        before = self._maps.is_team(settings.tenant_id)
-        tx.put(settings_key(settings.tenant_id), settings)
-        if self._maps.is_team(settings.tenant_id) != before:
-            for pattern in self._maps.of_subjects(settings.tenant_id):
-                if knows(split_pattern(pattern)[1].type):
-                    self._speak_later(tx, pattern, "")
+        """Compile the tenant's statements again if its subjects share others than before, or it trusts others."""
+        tenant_id, maps = settings.tenant_id, self._maps
+        before = maps.is_team(tenant_id), maps.trust(tenant_id)
+        key = settings_key(tenant_id)
+        tx.put(key, settings.after(tx.get(key)))
+        if (maps.is_team(tenant_id), maps.trust(tenant_id)) != before:
+            self._speak_all(tx, tenant_id, "")
 
     def _erase(self, tx: Tx, erased: ErasureMark) -> None:
         """Drop the contributions that are erased, and compile their patterns again as if they had never come."""
@@ -292,7 +300,7 @@ class PatternsFold:
         gone = [
             (key, each)
             for key, each in self._maps.of_tenant(erased.tenant_id)
-            if each.first_at <= erased.at and covered(marks, erased.tenant_id, each.session_id, "")
+            if each.first_at <= erased.at and covered(marks, erased.tenant_id, each.session_id, each.subject)
         ]
         stale: set[str] = set()
         for key, each in gone:

@@ -7,7 +7,7 @@ StoreUnavailableError.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -17,8 +17,9 @@ import orjson
 
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.erasure import Erasure, ErasureMark, covered
+from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.timestamps import milliseconds
-from hmx_pipeline.retrieval.postings import pack_number, pack_postings
+from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
 from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
 from hmx_pipeline.store.atomic_blocks import Client, reachable
@@ -41,7 +42,7 @@ if #kept == 0 then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], ta
 """
 """Removes postings, or document numbers of a label, from a string."""
 NUMBER: Final = 8
-"""Bytes of a document number before its embedding."""
+"""Bytes of a document number before its embedding, and before the rest of its row."""
 
 Json = dict[str, Any]
 
@@ -49,13 +50,18 @@ Json = dict[str, Any]
 class Erasures:
     """The marks read so far, by tenant."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Iterable[ErasureMark] = ()) -> None:
         self._marks: defaultdict[str, dict[str, tuple[ErasureMark, frozenset[str]]]] = defaultdict(dict)
+        for mark in marks:
+            self.add(mark)
 
     def add(self, mark: ErasureMark) -> None:
         self._marks[mark.tenant_id][mark.key] = mark, frozenset(mark.marks)
 
-    def hides_episode(self, fields: Mapping[str, Any]) -> bool:
+    def __bool__(self) -> bool:
+        return bool(self._marks)
+
+    def hides_episode(self, fields: Json) -> bool:
         """Returns whether an episode is erased. Raises KeyError for what is no episode."""
         own = fields["metadata"][RESERVED]
         marks = self._marks.get(own["tenant_id"])
@@ -71,7 +77,8 @@ class Erasures:
 
     def hides_contribution(self, fields: Mapping[str, Any]) -> bool:
         return any(
-            fields["first_at"] <= mark.at and covered(names, mark.tenant_id, fields["session_id"], "")
+            fields["first_at"] <= mark.at
+            and covered(names, mark.tenant_id, fields["session_id"], fields.get("subject", ""))
             for mark, names in self._marks.get(fields["tenant_id"], {}).values()
         )
 
@@ -81,8 +88,10 @@ def erase_tenant(client: Client, keys: Keys, tenant_id: str, erasures: Erasures,
     tenant = keys.tenant(tenant_id)
     with reachable():
         gone: dict[tuple[str, str], Json] = {}
-        commands = list(_episodes(client, tenant, erasures, gone))
+        stay: set[str] = set()
+        commands = list(_episodes(client, tenant, erasures, gone, stay))
         commands += _documents(client, tenant, gone, embed)
+        commands += _subjects(client, tenant, {session for session, _ in gone} - stay)
         before = len(commands)
         commands += _contributions(client, tenant, erasures)
         if not commands:
@@ -97,8 +106,9 @@ def erase_tenant(client: Client, keys: Keys, tenant_id: str, erasures: Erasures,
 
 
 def _episodes(
-    client: Client, tenant: TenantKeys, erasures: Erasures, gone: dict[tuple[str, str], Json]
+    client: Client, tenant: TenantKeys, erasures: Erasures, gone: dict[tuple[str, str], Json], stay: set[str]
 ) -> Iterator[Command]:
+    """Adds to `gone` the episodes that go, and to `stay` the sessions of those that stay."""
     digests = tenant.digests("event")
     listed = client.hscan_iter(digests, count=PAGE)
     while page := [name for name, _ in islice(listed, PAGE)]:
@@ -112,6 +122,7 @@ def _episodes(
                 fields = orjson.loads(episode)
                 if not erasures.hides_episode(fields):
                     rest += (session, episode)
+                    stay.add(fields["sessionId"])
                     continue
                 gone[fields["sessionId"], fields["id"]] = fields
                 index = b"%d" % fields["metadata"][RESERVED]["release"]["index"]
@@ -132,11 +143,12 @@ def _episodes(
 def _documents(
     client: Client, tenant: TenantKeys, gone: Mapping[tuple[str, str], Json], embed: Embed | None
 ) -> Iterator[Command]:
-    """Empties the documents, and removes their postings and labels. Their rows, which tell no text, stay."""
+    """Empties the documents and their rows, whose places stay, and removes postings and labels."""
     if not gone:
         return
     cut: defaultdict[bytes, list[bytes]] = defaultdict(list)
     directions: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    numbers: set[int] = set()
     for field, body in client.hscan_iter(tenant.documents, count=PAGE):
         number = int(field)
         packed = unchecked(number, body)
@@ -147,6 +159,7 @@ def _documents(
         if found is None:
             continue
         yield (b"HSET", tenant.documents, field, checked(number, b""))
+        numbers.add(number)
         for vector in document_vectors(found, document.text, embed):
             directions[tenant.vectors(vector.space)].append(pack_vector(number, vector.values))
         words = document_terms(document)
@@ -157,8 +170,29 @@ def _documents(
             cut[tenant.tagged(label)].append(pack_number(number))
     for key, postings in cut.items():
         yield (b"EVAL", _CUT, b"1", key, *postings)
+    yield from _rows(client, tenant.rows, numbers)
     for key, rows in directions.items():
         yield from _vectors(client, key, rows)
+
+
+def _rows(client: Client, key: bytes, numbers: set[int]) -> Iterator[Command]:
+    """Blanks rows but for their numbers: they tell session, subject and time."""
+    start, size = 0, PAGE * ROW.itemsize
+    while page := client.getrange(key, start, start + size - 1):
+        for at, number in enumerate(unpack_rows(page)["number"].tolist()):
+            if number in numbers:
+                blank = number.to_bytes(NUMBER, "little") + bytes(ROW.itemsize - NUMBER)
+                yield (b"SETRANGE", key, b"%d" % (start + at * ROW.itemsize), blank)
+        start += size
+
+
+def _subjects(client: Client, tenant: TenantKeys, sessions: set[str]) -> Iterator[Command]:
+    """Forgets whose the sessions were."""
+    for session in sorted(sessions):
+        subject = client.hget(tenant.subjects, encoded(session))
+        if subject is not None:
+            yield (b"HDEL", tenant.subjects, encoded(session).encode())
+            yield (b"LREM", tenant.assigned, b"0", pack_assigned(session, subject.decode()))
 
 
 def _vectors(client: Client, key: bytes, rows: Sequence[bytes]) -> Iterator[Command]:
@@ -207,15 +241,11 @@ class HeldRecords(NamedTuple):
 
 
 def sessions_of(client: Client, keys: Keys, tenant_id: str, subject: str) -> set[str]:
-    """Returns the sessions whose first subject this is. Reads all of the tenant's episodes."""
-    first: dict[str, tuple[int, str]] = {}
+    """Returns the sessions whose first subject this is."""
+    wanted = subject.encode()
     with reachable():
-        for fields in _all_episodes(client, keys.tenant(tenant_id)):
-            named = subject_of(fields)
-            index = fields["metadata"][RESERVED]["release"]["index"]
-            if named and (fields["sessionId"] not in first or index < first[fields["sessionId"]][0]):
-                first[fields["sessionId"]] = index, named
-    return {session for session, (_, named) in first.items() if named == subject}
+        listed = client.hscan_iter(keys.tenant(tenant_id).subjects, count=PAGE)
+        return {unquote(session.decode()) for session, named in listed if named == wanted}
 
 
 def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
@@ -233,7 +263,7 @@ def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
         contributions = frozenset(
             fields["contribution_id"]
             for fields in _all(client, client.hscan_iter(tenant.digests("contribution")), tenant.contribution)
-            if covers(fields["session_id"], "") and fields["first_at"] <= erasure.at
+            if covers(fields["session_id"], fields.get("subject", "")) and fields["first_at"] <= erasure.at
         )
         artifacts = _resting(client, client.hscan_iter(tenant.digests("artifact")), tenant.artifact, contributions)
         knowledge = _resting(client, client.hscan_iter(tenant.digests("knowledge")), tenant.knowledge, contributions)

@@ -268,7 +268,7 @@ class Store:
         return [fields for value in found if (fields := _json(value)) is not None]
 
     def sessions_of(self, tenant_id: str, subject: str) -> set[str]:
-        """Returns the sessions of a subject. Reads all of the tenant's episodes."""
+        """Returns the sessions whose first subject this is."""
         return erasing.sessions_of(self._client, self._keys, tenant_id, subject)
 
     def held(self, erasure: Erasure) -> erasing.HeldRecords:

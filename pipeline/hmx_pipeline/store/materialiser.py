@@ -22,11 +22,11 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.acl_rights import MissingRightsError
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_partition
+from hmx_pipeline.kafka.erasure_marks import erasure_marks, mark_in
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, settled
 from hmx_pipeline.observe import logs
 from hmx_pipeline.observe.freshness import Behind, behind, verdict
@@ -272,7 +272,7 @@ class Materialiser:
             LOG.error("the topic was recreated: its old data is deleted", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
         self._blocks.read_again()
-        self._read_erasures(described[ERASURES].partitions)
+        self._read_erasures()
         stored = self._blocks.positions()
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
         unknown = [p for p in self._partitions.values() if p.stored is None]
@@ -284,27 +284,18 @@ class Materialiser:
         lag = sum(behind.records for behind in self._behind().values())
         LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
 
-    def _read_erasures(self, partitions: int) -> None:
+    def _read_erasures(self) -> None:
         """Reads all marks before anything else, so that a refill leaves out what was erased."""
-        for number in range(partitions):
-            marks = self._cluster.watermarks(self._prefix + ERASURES, number)
-            for message in read_partition(self._kafka, self._prefix + ERASURES, number, marks):
-                self._note_erasure(message.value())
-
-    def _note_erasure(self, value: bytes | None) -> str | None:
-        """Returns the tenant; None for what is no mark."""
-        try:
-            mark = ErasureMark.model_validate_json(value or b"")
-        except ValueError:
-            return None
-        self._erasures.add(mark)
-        return mark.tenant_id
+        for mark in erasure_marks(self._kafka, self._prefix):
+            self._erasures.add(mark)
 
     def _erase(self, records: Sequence[TopicRecord]) -> None:
         """Takes out of Redis what new marks cover. Every process does, since another may write before it reads them."""
-        tenants = {self._note_erasure(record.value) for record in records}
+        marks = [mark for record in records if (mark := mark_in(record.value)) is not None]
+        for mark in marks:
+            self._erasures.add(mark)
         self._written()
-        for tenant in sorted(name for name in tenants if name is not None):
+        for tenant in sorted({mark.tenant_id for mark in marks}):
             embed = self._semantic.vector if self._semantic else None
             count = erase_tenant(self._client, self._keys, tenant, self._erasures, embed)
             LOG.info("%d episodes and contributions were erased", count, extra=logs.at(ERASURES, tenant=tenant))

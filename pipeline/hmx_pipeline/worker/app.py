@@ -17,13 +17,12 @@ from hmx_pipeline.observe.tracing import spans
 from hmx_pipeline.runtime.stage_folds import fold_factories
 from hmx_pipeline.runtime.transaction import Transactions
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import GROUP, STAGES, Stage
+from hmx_pipeline.topology import GROUP, STAGES
 from hmx_pipeline.worker.aiokafka_transport import Transport
 from hmx_pipeline.worker.credentials import credentials
 from hmx_pipeline.worker.partition import FetchedBatch, OwnedPartition
 from hmx_pipeline.worker.runner import Runner
 from hmx_pipeline.worker.ticks import ticker
-from hmx_pipeline.worker.traced import TracedPartition
 from hmx_pipeline.worker.worker_status import ProgressWatch
 
 APPEND_MS: Final = 60_000
@@ -43,11 +42,9 @@ def create_runner(settings: Settings, cluster: Cluster, watch: ProgressWatch) ->
     log = plain_producer(settings.require_kafka(), **{"linger.ms": 0, "delivery.timeout.ms": APPEND_MS})
 
     def new_partition(tp: TP) -> OwnedPartition:
-        stage: Stage = stages[tp.topic]
+        stage = stages[tp.topic]
         transactions = Transactions(cluster, stage, tp.partition, prefix, settings.transaction_timeout_ms, log)
-        if tracing is not None:
-            return TracedPartition(tp, stage, folds[stage.name], transactions, tracing)
-        return OwnedPartition(tp, stage, folds[stage.name], transactions)
+        return OwnedPartition(tp, stage, folds[stage.name], transactions, tracing)
 
     return Runner(new_partition, ticker(log, settings.require_control_key(), watch))
 

@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from faust.types import TP
 
+from hmx_pipeline.contracts.headers import traceparent
 from hmx_pipeline.contracts.limits import BATCH_RECORDS
+from hmx_pipeline.observe.tracing import Spans
 from hmx_pipeline.runtime.transaction import AbortedError, RestoredState, SetAsideError, Transactions, UnsendableError
 from hmx_pipeline.stages.executor import Effects, Executor, FoldFactory, Unsendable, unsendable
 from hmx_pipeline.stages.fold import POSITION_KEY
@@ -48,11 +50,14 @@ class LogEnd(NamedTuple):
 
 
 class OwnedPartition:
-    def __init__(self, tp: TP, stage: Stage, new_fold: FoldFactory, transactions: Transactions) -> None:
+    def __init__(
+        self, tp: TP, stage: Stage, new_fold: FoldFactory, transactions: Transactions, tracing: Spans | None = None
+    ) -> None:
         self.tp = tp
         self.stage = stage
         self._new_fold = new_fold
         self._transactions = transactions
+        self._tracing = tracing
         self.executor = Executor(new_fold(), tp.partition)
         self.position = 0
         """The position of the state; a batch must start here."""
@@ -107,11 +112,26 @@ class OwnedPartition:
         return restored
 
     def process(self, batch: FetchedBatch) -> Mapping[str, int]:
-        """Folds and commits a batch, and returns its counters. An owner's first batch is announced before
-        (worker.crash_loop_guard).
+        """Folds and commits a batch, and returns its counters; with tracing, one span per trace among its records.
+        An owner's first batch is announced before (worker.crash_loop_guard).
 
         After AbortedError the executor must be restored. Raises StuckError if a refused output cannot be left out.
         """
+        began = time.time_ns()
+        counts = self._process(batch)
+        if self._tracing is not None:
+            traces = (traceparent(record.headers) for record in batch.records)
+            self._tracing.took(
+                f"hmx {self.stage.name}",
+                traces,
+                began,
+                messaging_system="kafka",
+                messaging_destination_name=self.tp.topic,
+                messaging_destination_partition_id=str(self.tp.partition),
+            )
+        return counts
+
+    def _process(self, batch: FetchedBatch) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
         if self.dropped:  # revoked while it waited
             return counts

@@ -78,11 +78,6 @@ class Runner:
         """Number of owned partitions that are not set aside."""
         return sum(partition.set_aside is None for partition in self.partitions.values())
 
-    @property
-    def ready(self) -> bool:
-        """Whether partitions were assigned, and all of them are restored."""
-        return self.was_assigned and all(partition.ready for partition in self.partitions.values())
-
     def progress(self) -> None:
         self.last_progress = time.monotonic()
 

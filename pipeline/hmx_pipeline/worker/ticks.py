@@ -6,12 +6,12 @@ So time comes from the log even in silence, and a replay repeats it. A doubled t
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from confluent_kafka import Producer
 
 from hmx_pipeline.contracts.evidence import EvidenceControl
-from hmx_pipeline.contracts.headers import AUTHENTICATION, tick_headers
+from hmx_pipeline.contracts.headers import AUTHENTICATION, Headers, tick_headers
 from hmx_pipeline.intake.control_records import signature, tick
 from hmx_pipeline.kafka.clients import sendable
 from hmx_pipeline.kafka.publisher import named
@@ -22,11 +22,6 @@ from hmx_pipeline.worker.worker_status import ProgressWatch
 
 SILENCE_S: Final = 0.25
 LOOK_S: Final = 0.1
-
-
-class Tick(NamedTuple):
-    value: bytes
-    headers: list[tuple[str, bytes]]
 
 
 def due_for_tick(partition: OwnedPartition, now: float) -> bool:
@@ -43,12 +38,13 @@ def due_for_tick(partition: OwnedPartition, now: float) -> bool:
     return partition.last_record is None or partition.executor.clock + quiet * 1000 >= due
 
 
-def make_tick(stage: Stage, partition: int, control_key: str, now_ms: int) -> Tick:
+def make_tick(stage: Stage, partition: int, control_key: str, now_ms: int) -> tuple[bytes, Headers]:
+    """Returns value and headers."""
     if stage is SESSIONS:
         value = tick(partition, now_ms)
-        return Tick(value, [*named(value)[1], (AUTHENTICATION, signature(control_key, value))])
+        return value, [*named(value)[1], (AUTHENTICATION, signature(control_key, value))]
     value = EvidenceControl(kind="tick", partition=partition).to_json()
-    return Tick(value, tick_headers(stage.source, partition, now_ms))
+    return value, tick_headers(stage.source, partition, now_ms)
 
 
 def ticker(producer: Producer, control_key: str, watch: ProgressWatch) -> Callable[[Runner], Coroutine[Any, Any, None]]:
@@ -62,7 +58,7 @@ def ticker(producer: Producer, control_key: str, watch: ProgressWatch) -> Callab
                 if due_for_tick(partition, now):
                     partition.last_tick = now
                     tp = partition.tp
-                    made = make_tick(partition.stage, tp.partition, control_key, int(time.time() * 1000))
-                    producer.produce(tp.topic, made.value, b"tick", tp.partition, headers=sendable(made.headers))
+                    value, headers = make_tick(partition.stage, tp.partition, control_key, int(time.time() * 1000))
+                    producer.produce(tp.topic, value, b"tick", tp.partition, headers=sendable(headers))
 
     return run

@@ -11,8 +11,8 @@ from hmx_pipeline.advice.next_command import CommandCounts, next_command
 
 
 def course(number: int, verbs: Sequence[str], goal: str = "return", success: bool | None = True) -> ActionTrace:
-    acts = tuple(TracedAction(verb, True, "", -1, (), ()) for verb in verbs)
-    return ActionTrace(f"{number:04}", "agent", success, frozenset(goal.split()), frozenset(), (), acts, len(acts))
+    acts = tuple(TracedAction(verb, True, "") for verb in verbs)
+    return ActionTrace(f"{number:04}", success, frozenset(goal.split()), acts)
 
 
 def first(advised: Sequence[tuple[str, float]]) -> str:
@@ -24,8 +24,8 @@ def worded(number: int) -> ActionTrace:
     dice = random.Random(number)
     verbs = [dice.choice(["test", "edit"]) for _ in range(12)]
     said = {"test": ("run", "suit"), "edit": ("mend", "file")}
-    acts = tuple(TracedAction(verb, True, "", -1, (), said[verb]) for verb in verbs)
-    return ActionTrace(f"{number:04}", "agent", None, frozenset(), frozenset(), (), acts, len(acts))
+    acts = tuple(TracedAction(verb, True, "", said[verb]) for verb in verbs)
+    return ActionTrace(f"{number:04}", None, frozenset(), acts)
 
 
 def test_what_the_agent_says_decides_where_habits_do_not() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.advice.action_traces import under_way
-from hmx_pipeline.advice.next_after_error import RecoveryStep, advise, known, recoveries, steps_of
+from hmx_pipeline.advice.next_after_error import AfterErrorCounts, RecoveryStep, advise, recoveries, steps_of
 from hmx_pipeline.contracts.event_types import Role
 from tests.support.segments import Script
 
@@ -22,24 +22,24 @@ courses = st.lists(
 
 
 def test_advises_what_followed_the_same_error_of_the_same_action() -> None:
-    counts = known([[READ, MISSING, READ, EDIT, RED, EDIT, TEST, PUSH]] * 4)
+    counts = AfterErrorCounts([[READ, MISSING, READ, EDIT, RED, EDIT, TEST, PUSH]] * 4)
     assert advise(counts, [READ, MISSING])[0].verb == "read"
     assert advise(counts, [READ, EDIT, RED])[0].verb == "edit"
 
 
 def test_an_error_class_that_is_new_is_judged_by_what_is_known_of_errors() -> None:
-    counts = known([[EDIT, RED, EDIT, TEST]] * 4 + [[PUSH, PUSH, PUSH]] * 4)
+    counts = AfterErrorCounts([[EDIT, RED, EDIT, TEST]] * 4 + [[PUSH, PUSH, PUSH]] * 4)
     assert advise(counts, [EDIT, RecoveryStep("run pytest", "timeout")])[0].verb == "edit"
 
 
 def test_what_helped_in_this_session_weighs_more_than_what_helped_elsewhere() -> None:
-    counts = known([[RED, EDIT]] * 2)
+    counts = AfterErrorCounts([[RED, EDIT]] * 2)
     assert advise(counts, [RED, READ, RED, READ, RED])[0].verb == "read"
 
 
 def test_says_nothing_where_nothing_failed_or_nothing_is_known() -> None:
-    assert advise(known([[RED, EDIT]]), [READ, EDIT]) == []
-    assert advise(known([]), [RecoveryStep("", "format")]) == []
+    assert advise(AfterErrorCounts([[RED, EDIT]]), [READ, EDIT]) == []
+    assert advise(AfterErrorCounts([]), [RecoveryStep("", "format")]) == []
 
 
 def test_an_error_after_which_nothing_was_done_teaches_nothing() -> None:
@@ -51,8 +51,8 @@ def test_any_order_of_sessions_gives_the_same_advice_whose_shares_make_one(
     past: list[list[RecoveryStep]], dice: Random, now: list[RecoveryStep]
 ) -> None:
     mixed = sorted(past, key=lambda _: dice.random())
-    advice = advise(known(past), [*now, RED])
-    assert advice == advise(known(mixed), [*now, RED])
+    advice = advise(AfterErrorCounts(past), [*now, RED])
+    assert advice == advise(AfterErrorCounts(mixed), [*now, RED])
     assert abs(sum(one.share for one in advice) - 1) < 1e-4
 
 

@@ -27,10 +27,10 @@ from tests.support.records import START_MS, LogRecord, event, log
 def explained(topics: Topics, offset: int) -> Explanation:
     record = next((record for record in topics.events if record.offset == offset), None)
     witness = Witness((0, offset), record)
-    outputs = [
-        OutputPartition(topic, witness.see(topic, iter(records)), topics.trimmed)
-        for topic, records in ((EPISODES, topics.episodes), (EVENTS_DLQ, topics.letters))
-    ]
+    written = ((EPISODES, topics.episodes), (EVENTS_DLQ, topics.letters))
+    outputs = [OutputPartition(topic, records, topics.trimmed) for topic, records in written]
+    for topic, records in written:
+        witness.see(topic, records)
     report = conserve(
         0, topics.low, topics.standing, lambda: topics.events, outputs, topics.partitions, KEY, asked=offset
     )

@@ -14,10 +14,7 @@ class Evidence:
     def __init__(self, count: int) -> None:
         self.count = count
 
-    def marks(self, topic: str, partition: int) -> None:
-        return None
-
-    def rows(self, topic: str, partition: int, marks: None) -> Iterator[Row]:
+    def rows(self, topic: str, partition: int) -> Iterator[Row]:
         for offset in range(self.count):
             yield Row(0, offset, 0, b"k", b"{}", [(KIND, b"contribution")])
 

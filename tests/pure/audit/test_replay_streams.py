@@ -17,7 +17,6 @@ from hmx_pipeline.audit.replay_artifacts import (
     rests_on_more,
 )
 from hmx_pipeline.audit.replay_streams import (
-    Live,
     StreamDifference,
     StreamReport,
     changed_paths,
@@ -38,7 +37,7 @@ def placed(records: list[LogRecord]) -> list[LogRecord]:
 
 
 def compared(made: list[LogRecord], there: list[LogRecord], settled: int = 1_000_000, **live: bool) -> StreamReport:
-    return compare(StreamReport("topic", 0), made, Live(placed(there), settled, **live))
+    return compare(StreamReport("topic", 0), made, placed(there), settled, **live)
 
 
 def kinds(report: StreamReport) -> dict[str, int]:
@@ -114,7 +113,7 @@ def test_between_source_partitions_no_order_is_asked_for_and_within_one_it_is(or
     there = placed([waiting[source].pop(0) for source in order])
 
     def found(records: list[LogRecord]) -> StreamReport:
-        return compare_by_origin(StreamReport("topic", 0), lambda source: made[source], 3, Live(records, 1_000))
+        return compare_by_origin(StreamReport("topic", 0), lambda source: made[source], 3, records, 1_000)
 
     assert (found(there).same, kinds(found(there))) == (8, {})
     assert kinds(found(there[:-1])) == {StreamDifference.MISSING: 1}

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hmx_pipeline.compiler.extract import contributions
 from hmx_pipeline.compiler.knowledge.claims import claims
 from hmx_pipeline.compiler.knowledge.knowledge_records import records
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
 from hmx_pipeline.stages import ending_index
@@ -68,7 +70,8 @@ def test_a_standing_instruction_is_known_by_its_form(text: str, kept: str) -> No
         "Stop asking me questions.", "Stop working on tests.", "The order must be cancelled by Maria.",
         "My refund must be approved by Maria.", "Refunds must be approved by tomorrow.", "From now on I need rest.",
         "He told me to never mention names.", "Always said so to Ada.", "Never tell me that again.",
-        "I always ask for the bill.", "The manual says always log out of the panel.", "Always do what they say.",
+        "I always ask for the bill.", "I'd prefer not to be transferred.", "I will make sure to find the order.",
+        "I would rather not be called.", "The manual says always log out of the panel.", "Always do what they say.",
     ],
 )  # fmt: skip
 def test_an_order_for_a_single_case_is_none_for_every(text: str) -> None:
@@ -179,6 +182,7 @@ def test_standing_instructions_are_policies_and_can_be_turned_round() -> None:
     [
         "do not do that yet", "Always do it like this.", "> never push to main", "```\nnever push to main\n```",
         'He said "our database is Postgres".', "Is our database Postgres?", "If our database is Postgres, say so.",
+        "I prefer to use a gift card instead.",
         "never mind", "I always forget to run it", "it never works", "The problem is the database.",
     ],
 )  # fmt: skip
@@ -254,6 +258,9 @@ def test_a_dispute_without_end_keeps_its_newest_sides() -> None:
         ("My primary goal is to change my flight to a nonstop", []),
         ("My goal is to ship version 2 in May", ["My goal is to ship version 2 in May"]),
         ("Jolene: We are planning to play chess next Saturday.", []),
+        ("I'm a silver member.", []),
+        ("I'm a member of the platform team.", ["I am a member of the platform team"]),
+        ("Jolene: I am hoping to inspire others with my work.", []),
         ("Jolene: We are planning to open a chess school.", ["Jolene: We are planning to open a chess school"]),
         ("I love camping trips, 'cause it is calm there", ["I love camping trips"]),
         ("Ledger uses `json.__dumps__` for its reports", ["Ledger uses json.__dumps__ for its reports"]),
@@ -298,15 +305,82 @@ def test_a_request_about_what_the_session_then_handles_is_no_standing_rule(text:
     assert len(found) == kept
 
 
+def stands(*segments: Script) -> list[str]:
+    """What holds of facts and rules that these sessions state."""
+    made: dict[tuple[str, str], list[Contribution]] = {}
+    for one in segments:
+        for c in contributions(one.segment()):
+            if c.pattern_type in ("fact", "policy"):
+                made.setdefault((c.pattern_type, c.pattern_key), []).append(c)
+    return [record.text for own in made.values() for record in records(own)]
+
+
+def asked(text: str, then: str, session: str = "s1", before: str = "") -> Script:
+    """One message, and what the agent does next: edits a file, calls a tool, or nothing."""
+    one = Script(session)
+    if before:
+        one.agent(before)
+    one.user(text)
+    if then == "edit":
+        one.add(Role.ACTION, name="edit", values=("stamps.go",), ok=True)
+    elif then:
+        one.tool(then, values=("Rome", "stamps"))
+    return one
+
+
+@pytest.mark.parametrize(
+    ("text", "then", "kept"),
+    [
+        ("The stamps module uses time.Now() without a zone.", "edit", False),
+        ("The stamps module uses time.Now() without a zone.", "read_file", True),
+        ("We use Snowflake for the warehouse.", "edit", True),
+        ("Add tests for new handlers.", "edit", False),
+        ("Add tests for new handlers.", "", True),
+        ("Every handler must log its input.", "read_file", True),
+        ("Every handler must log its input.", "edit", False),
+        ("Do not give discounts above 10 %.", "edit", True),
+        ("Always answer in German.", "edit", True),
+        ("The origin is Rome.", "search_flights", False),
+        ("The origin is Rome.", "read_file_list", False),
+        ("The release branch is Rome.", "search_flights", True),
+    ],
+)
+def test_what_is_said_of_a_request_stands_when_another_session_says_it_too(text: str, then: str, kept: bool) -> None:
+    once = stands(asked(text, then))
+    assert len(once) == kept
+    again = stands(asked(text, then), asked(text, then, "s2"))
+    assert len(again) == 1
+    assert once in ([], again)
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "kept"),
+    [
+        ("The current ticket is in basic economy.", "", True),
+        ("The current ticket is in basic economy. Does that allow for changes?", "", False),
+        ("The current ticket is in basic economy.", "Which ticket do you have?", False),
+        ("Our database is Postgres. Can you check it?", "Which one do you use?", True),
+    ],
+)
+def test_a_remark_beside_a_question_is_about_the_question(text: str, before: str, kept: bool) -> None:
+    assert len(stands(asked(text, "", before=before))) == kept
+
+
+def test_who_has_to_say_who_they_are_gives_no_rules_but_by_their_form() -> None:
+    said = "My name is Ada Stone. Use the credit card for what the gift card lacks."
+    assert stands(asked(said, "")) == []
+    assert stands(asked(f"{said} Never call me.", "")) == ["Never call me"]
+
+
 def test_a_step_of_an_assistants_argument_is_no_statement() -> None:
     assert claims("So the billing service uses Nomad.", "assistant") == ()
     assert [claim.text for claim in claims("The billing service uses Nomad.", "assistant")]
 
 
 def of_people(*told: tuple[str, str]) -> list[dict[str, Any]]:
-    """What each says in a session of its own, a minute apart."""
+    """What each of a team says in a session of its own, a minute apart."""
     sessions = (said(f"s{n}", text, at=n, metadata={"user_id": who}) for n, (who, text) in enumerate(told))
-    return knowledge_of([event for session in sessions for event in session])
+    return knowledge_of([event for session in sessions for event in session], sharing="team")
 
 
 def test_two_users_that_differ_leave_a_conflict_until_one_of_them_is_heard_again() -> None:

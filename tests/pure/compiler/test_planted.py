@@ -248,6 +248,18 @@ def test_a_playbook_needs_two_recoveries_and_says_while_it_is_young(count: int, 
     assert "still young" in found.content["recovery_steps"][0]
 
 
+@pytest.mark.parametrize(("error", "titles"), [("[lint] 3 issues", []), ("[fmt] 3 issues", ["[fmt] issues"])])
+def test_a_failure_is_not_blamed_on_another_command_of_the_line(error: str, titles: list[str]) -> None:
+    runs = []
+    for number in range(4):
+        one = script(number)
+        one.command("just fmt && just lint", ok=False, error=error)
+        one.tool("write_file")
+        one.command("just fmt && just lint")
+        runs.append(one)
+    assert [found.title.partition(" (")[0] for found in compiled(runs, "failure_playbook")] == titles
+
+
 def test_playbooks_of_different_tools_and_messages_stay_apart() -> None:
     runs = []
     for number in range(4):

@@ -325,6 +325,21 @@ def test_a_greeting_is_no_part_of_what_is_wished_for(opening: str) -> None:
     assert learnt(runs).goals == ("Open <open> for me",)
 
 
+def test_a_task_is_named_after_what_is_wanted_and_not_after_who_wants_it() -> None:
+    who = [("Ana", "Bell"), ("Bo", "Carr"), ("Cy", "Dunn")]
+    runs = []
+    for n in range(9):
+        first, last = who[n % 3]
+        wish = ("Hi! I'd like to exchange a lamp I bought", "I need to exchange my lamp for a blue one")[n % 2]
+        find, swap = called("find_user", first=first, last=last), called("exchange_item", kind="lamp")
+        one = run(n, wish, find, swap)
+        runs.append(one._replace(asked=(wish, f"Sure, my name is {first} {last}.")))
+    assert sorted(learnt(runs).goals) == [
+        "I need to exchange my lamp for a blue one",
+        "I'd like to exchange a lamp I bought",
+    ]
+
+
 def test_no_good_run_makes_no_procedure() -> None:
     assert procedure([booked(n, good=False) for n in range(6)]) is None
     assert procedure([]) is None

@@ -82,13 +82,13 @@ def test_the_demo_takes_no_setting_of_another_cluster(state: Path, monkeypatch: 
     left: list[str] = []
 
     @contextmanager
-    def stack(keep: bool) -> Iterator[Settings]:
+    def stack() -> Iterator[Settings]:
         left.extend(name for name in os.environ if name.startswith("HMX_"))
         raise StackError("seen")
         yield
 
-    monkeypatch.setattr("hmx_pipeline.cli.demo._stack", stack)
-    monkeypatch.setattr("hmx_pipeline.cli.demo.end_as_by_interrupt", lambda: None)
+    monkeypatch.setattr("hmx_pipeline.cli.own_stack._temporary", stack)
+    monkeypatch.setattr("hmx_pipeline.cli.own_stack.end_as_by_interrupt", lambda: None)
     with pytest.raises(SystemExit):
         demo()
     assert left == []

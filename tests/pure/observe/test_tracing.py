@@ -15,8 +15,7 @@ from hmx_pipeline.contracts.headers import TRACEPARENT
 from hmx_pipeline.observe.tracing import Spans, spans
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import SESSIONS
-from hmx_pipeline.worker.partition import FetchedBatch
-from hmx_pipeline.worker.traced import TracedPartition
+from hmx_pipeline.worker.partition import FetchedBatch, OwnedPartition
 from tests.support.inprocess import sessions_fold
 from tests.support.records import event, log
 
@@ -92,7 +91,7 @@ def test_a_partitions_batch_says_which_traces_it_took() -> None:
     records = log([(n, event("s", n)) for n in range(3)])
     records[1] = replace(records[1], headers=[(TRACEPARENT, HEADER)])
     tp = TP("hmx.events.v1", 0)
-    partition = TracedPartition(tp, SESSIONS, sessions_fold, kept, noted)  # type: ignore[arg-type]
+    partition = OwnedPartition(tp, SESSIONS, sessions_fold, kept, noted)  # type: ignore[arg-type]
     counts = partition.process(FetchedBatch(tp, 0, 0, 3, records, 0))
     assert counts["released"] == 3
     ((step, traces, said),) = noted.taken

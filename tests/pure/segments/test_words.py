@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.segments.action_names import mutates, phrase_of, tool_of, verb_of
+from hmx_pipeline.segments.action_names import blamed, mutates, phrase_of, tool_of, verb_of
 from hmx_pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent, intent_key
 from hmx_pipeline.segments.masking import found_fault, mask, mask_ids, readable, telling_line, unlabelled, what_failed
 from tests.support.segments import Script
@@ -185,3 +185,19 @@ def test_a_key_is_bounded_and_versioned(text: str) -> None:
     key = key_of(text)
     assert key == "" or key.startswith("1:")
     assert len(key) < 200
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "command"),
+    [
+        ("just fmt && just lint", "[lint] 3 issues", "just lint"),
+        ("just fmt && just lint", "exit code 1", ""),
+        ("just fmt && just lint", "fmt and lint disagree", ""),
+        ("git add . && git commit -m y", "commit hook refused", "git commit -m y"),
+        ("just fmt; just lint", "[fmt] cannot read a.py", "just fmt"),
+        ("cd /srv && pytest -q", "1 failed", "cd /srv && pytest -q"),
+        ("pytest -q | tail -3", "1 failed", "pytest -q | tail -3"),
+    ],
+)
+def test_of_commands_in_one_line_the_one_is_blamed_that_the_error_names(line: str, error: str, command: str) -> None:
+    assert blamed(line, error) == command

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
+from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.service.hippocortex.capture import Capture, Captures
-from hmx_pipeline.service.hippocortex.minting import keyed_id
 from hmx_pipeline.service.hippocortex.usage import Usage
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
+from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.pack import Section
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError
 from hmx_pipeline.runtime.barriers import LackingError
@@ -18,7 +19,7 @@ from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex import learn, synthesize
 from hmx_pipeline.service.hippocortex.answer_envelope import speaks
 from hmx_pipeline.service.hippocortex.learn import Active, Learner, LearnOptions, compared
-from hmx_pipeline.service.hippocortex.minting import EPOCH_MS, LONGEST, Hold, keyed_id, random_id
+from hmx_pipeline.service.hippocortex.minting import EPOCH_MS, LONGEST, Hold, random_id
 from hmx_pipeline.service.hippocortex.usage import KEPT_MINUTES, NAMES, TENANTS, Usage
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.settings import Settings

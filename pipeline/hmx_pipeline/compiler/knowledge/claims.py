@@ -15,6 +15,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import REDACTED, TEAM, USER
 from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.english import TEXT, Claim, Clause, read
 from hmx_pipeline.compiler.knowledge.language import TONGUES, Language
+from hmx_pipeline.compiler.knowledge.pasted import without_pasted
 from hmx_pipeline.compiler.knowledge.plain_statements import clauses, spelt_out, spoken, stated
 from hmx_pipeline.compiler.knowledge.rules import Policy, listed, policy
 from hmx_pipeline.compiler.knowledge.statements import Stated, statement_of, whole
@@ -33,6 +34,8 @@ _SETTINGS: Final = 3
 _REMARK: Final = 3
 _SOUNDS: Final = -15
 """Fact score from which a sentence counts as a fact without a matching form."""
+_UNLIKE: Final = -110
+"""Fact score below which a sentence is no fact, although a form that fits nearly anything fits it."""
 _REFUSES: Final = re.compile("(?:please )?(?:do not|never) ", re.IGNORECASE)
 _TOLD: Final = (
     " uses ", " runs ", " written ", " hosted ", " stored ", " deployed ", " lives ", " built ", " based ", " depends ",
@@ -51,7 +54,7 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
         text, by = text[len(who) + 1 :].lstrip(), USER
     if by != USER and not any(verb in text for verb in _TOLD):
         return ()
-    found = list(_settings(text)) if by == USER else []
+    found = list(_settings(without_pasted(text))) if by == USER else []
     corrects = tongue.says["corrects"].match(text) is not None
     ruled = listed(text) if by == USER and not who else None
     for said in spoken(text, () if by == USER else _TOLD):
@@ -94,7 +97,10 @@ def _claims_of(said: str, who: str, by: str, tongue: Language, changed: bool) ->
     if one is None or by != USER or _has_ended(one, said):
         return []
     claim = _from(one, who, tongue)
-    return [claim] if claim is not None else []
+    loose = tongue.code == "en"
+    if claim is None or (loose and not one.assigns and scores(said).fact < _UNLIKE):
+        return []
+    return [claim._replace(loose=loose)]
 
 
 def _sounding(said: str, plain: str, tongue: Language) -> Sequence[Claim]:
@@ -106,7 +112,7 @@ def _sounding(said: str, plain: str, tongue: Language) -> Sequence[Claim]:
     claim = Clause(one.text, "").claims(
         Memory.FACT, one.subject, one.predicate, one.value, denies=one.denies, plural=True
     )
-    return [claim] if claim is not None else []
+    return [claim._replace(loose=True)] if claim is not None else []
 
 
 def _has_ended(one: Stated, said: str) -> bool:
@@ -154,7 +160,7 @@ def policy_claim(instruction: str) -> Claim:
 def _instruction(wanted: Policy) -> Claim:
     """Make a policy claim. A ban denies that the action is always done."""
     text = shorten(wanted.text, TEXT)
-    return Claim(Memory.POLICY, wanted.action, "is done", "always", wanted.never, False, text)
+    return Claim(Memory.POLICY, wanted.action, "is done", "always", wanted.never, False, text, loose=wanted.loose)
 
 
 def _settings(text: str) -> Iterator[Claim]:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
+from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory
@@ -93,7 +94,7 @@ def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[
         target = targets.of(place)
         if target is None or step.name.lower() not in _REJECTS:
             continue
-        if text := _own_words(step.text):
+        if text := own_words(step.text):
             yield target, _FeedbackGiven(step.at, step.event_id, [step.event_id], text)
             continue
         follows = next((later for later in steps[place + 1 :] if later.role is not Role.FEEDBACK), None)
@@ -125,7 +126,7 @@ class _Targets:
         return None if action is None else target_of_action(self._steps[action.position])
 
 
-def _own_words(comment: str) -> str:
+def own_words(comment: str) -> str:
     """Return a person's words in a comment; empty if a client only reports an action or a rating."""
     quoted = _QUOTES.search(comment)
     if quoted is not None:
@@ -133,8 +134,9 @@ def _own_words(comment: str) -> str:
     return "" if _MEASURES.search(comment) else _telling(comment)
 
 
-def _telling(text: str) -> str:
-    """Return the text to show; empty for a mere verdict, a question, or a client's report."""
+def _telling(told: str) -> str:
+    """Return the text to show; empty for a mere verdict, a question, a client's report, or pasted text."""
+    text = without_pasted(told).replace(MARK, "")
     said = not _REPORTS.search(text) and any(map(_tells, _SENTENCES.split(text)))
     return shorten(" ".join(text.split()), _TEXT) if said else ""
 

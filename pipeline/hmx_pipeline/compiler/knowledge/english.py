@@ -43,6 +43,8 @@ class Claim(NamedTuple):
     """True if it says that this was different before."""
     said: str = ""
     """The whole sentence, if it says from when or until when."""
+    loose: bool = False
+    """True if it fits no exact form, so that its context decides whether it is to last."""
 
 
 class Clause(NamedTuple):
@@ -116,7 +118,9 @@ def _preference(clause: Clause) -> Claim | None:
     if match is None or (match["would"] and not (match["kind"] or _GENERALLY.search(match["usually"]))):
         return None  # `I would prefer a refund` is a wish for now
     chosen, other = value_of(match["object"]), value_of(match["other"] or "")
-    if ANYTHING & set(chosen.lower().split()) or _hangs(chosen) or forms.NARROWED.search(match["object"]):
+    if ANYTHING & set(chosen.lower().split()) or _hangs(chosen):
+        return None
+    if forms.NARROWED.search(match["object"]) or forms.POINTING.search(match["object"]):
         return None
     subject, denies = _whose(match, clause.who), bool(match["not"])
     if not other:

@@ -1,8 +1,8 @@
 """Fact timeline: the values of one thing over time, from claims and endings in event-time order.
 
-A user's statement replaces earlier ones on the same thing; an assistant's never replaces a user's. If two of equal
-authority differ, and the later one does not announce a change, both stand beside a conflict until one is repeated. An
-ending closes the value that it names; if it names a successor, that holds from then on.
+A statement replaces earlier ones on the same thing, unless they have more authority: an assistant's never replaces a
+user's. If two of equal authority differ, and the later one does not announce a change, both stand beside a conflict
+until one is repeated. A user's ending closes the value that it names; if it names a successor, that holds from then on.
 """
 
 import re
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, rank_of
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.endings import Ending, names_it
 from hmx_pipeline.compiler.knowledge.english import TEXT
@@ -20,9 +21,9 @@ from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
 from hmx_pipeline.segments.masking import shorten
 
-ASSISTANT: Final = "assistant"
-EVENT: Final = "event"
-_SURE: Final = {USER: 1.0, EVENT: 1.0, ASSISTANT: 0.5}
+_SURE: Final = rank_of(USER)
+_UNSURE: Final = 0.5
+"""Confidence in what an assistant says, or a user reports."""
 
 
 class Assertion(NamedTuple):
@@ -63,8 +64,12 @@ class ValueInterval:
         return self.heard[-1]
 
     @property
+    def rank(self) -> int:
+        return max(rank_of(one.by) for one in self.heard)
+
+    @property
     def weight(self) -> float:
-        return max(_SURE[one.by] for one in self.heard)
+        return 1.0 if self.rank >= _SURE else _UNSURE
 
 
 @dataclass(slots=True)
@@ -81,11 +86,11 @@ class FactTimeline:
     def hear(self, one: Assertion) -> None:
         name = value_name(one.same, denies=one.denies)
         rivals = [held for held in self.open.values() if held.name != name and _excludes(one, held)]
-        weight = _SURE[one.by]
-        if any(weight < rival.weight for rival in rivals):
+        rank = rank_of(one.by)
+        if any(rank < rival.rank for rival in rivals):
             return
         for rival in rivals:
-            if _differ(one, rival.last):
+            if rank == rival.rank and _differ(one, rival.last):
                 self.disputed.setdefault(rival.name, one.at)
                 self.disputed.setdefault(name, one.at)
             else:
@@ -110,7 +115,11 @@ class FactTimeline:
 
     def _closes(self, ending: Ending, held: ValueInterval) -> bool:
         last = held.last
-        return last.event != ending.event and ending.reaches(last.about.body, last.value, denies=last.denies)
+        return (
+            last.event != ending.event
+            and held.rank <= _SURE
+            and ending.reaches(last.about.body, last.value, denies=last.denies)
+        )
 
     def _settle(self, at: int) -> None:
         if self.disputed and sum(other in self.disputed for other in self.open) < 2:
@@ -173,11 +182,7 @@ def _differ(one: Assertion, other: Assertion) -> bool:
     """Return True if two of equal authority contradict each other and the later one announces no change."""
     if one.updates or one.source.session_id == other.source.session_id:
         return False
-    if one.by == ASSISTANT:
-        return True
-    return (one.by != other.by and ASSISTANT not in (one.by, other.by)) or bool(
-        one.who and other.who != one.who and other.who
-    )
+    return ASSISTANT in (one.by, other.by) or one.by != other.by or bool(one.who and other.who not in (one.who, ""))
 
 
 def _excludes(one: Assertion, held: ValueInterval) -> bool:

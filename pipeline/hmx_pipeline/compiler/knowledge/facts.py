@@ -11,25 +11,22 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted, nothing
+from hmx_pipeline.compiler.knowledge import passing
+from hmx_pipeline.compiler.knowledge.asserted import asserted
+from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
+from hmx_pipeline.compiler.knowledge.corrections import own_words
 from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
 from hmx_pipeline.compiler.knowledge.english import Claim
-from hmx_pipeline.compiler.knowledge.fact_timeline import (
-    ASSISTANT,
-    EVENT,
-    Assertion,
-    FactTimeline,
-    ValueInterval,
-    track_of,
-    value_name,
-)
+from hmx_pipeline.compiler.knowledge.fact_timeline import Assertion, FactTimeline, ValueInterval, track_of, value_name
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
 from hmx_pipeline.compiler.knowledge.normal_forms import stems, thing, touches, words_of
+from hmx_pipeline.compiler.knowledge.scopes import is_typed
 from hmx_pipeline.compiler.knowledge.updates import updates
 from hmx_pipeline.compiler.knowledge.validity import validity
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
+from hmx_pipeline.contracts.evidence import EXTRACTED, Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
 from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, QUORUM, SEGMENT_STATEMENTS, STEP_TEXT
 from hmx_pipeline.languages.cues import cue
@@ -44,9 +41,7 @@ _MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|
 _CLAIMS: Final = 8
 """Most claims of a segment about one thing, the last ones."""
 _DISPUTED: Final = 0.5
-_ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
-_ID_LENGTH: Final = 4
-_LASTING: Final = re.compile("|".join(cue(kind).pattern for kind in ("always", "deny")), re.IGNORECASE)
+_SCOPE: Final = re.compile(rf"{cue('scope').pattern}|\bagain\b", re.IGNORECASE)
 
 
 class _SegmentClaim(NamedTuple):
@@ -60,6 +55,8 @@ class _SegmentClaim(NamedTuple):
     """The person that the event names as its subject."""
     own: str
     """The owner, if the claim is about somebody's own thing."""
+    passes: bool
+    """True if it stands only when another session says the same."""
 
 
 class _SegmentClaims(NamedTuple):
@@ -72,37 +69,31 @@ class _SegmentClaims(NamedTuple):
 def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
     whose lookup failed. Who the user is stands in every claim of theirs; alone it helps nobody."""
+    context, owner = passing.Context(segment, actions), segment.whose
     made = [
-        (step, by, claim)
-        for step in segment.steps
-        for by, read in (_read(step),)
+        (at, by, claim)
+        for at, step in enumerate(segment.steps)
+        for by, read in (_read(step, owner),)
         for claim in read
-        if not (claim.memory is Memory.POLICY and _is_wish(claim, actions))
+        if not context.refuses(claim)
     ]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
-    person = _person([claim for _, by, claim in made if by == USER])
-    person = person or next((step.subject for step in segment.steps if step.subject), segment.subject)
+    introduced = _person([claim for _, by, claim in made if by == USER])
+    person = introduced or next((step.subject for step in segment.steps if step.subject), segment.subject)
     return _SegmentClaims(
         [
             _SegmentClaim(
                 step.at, step.event_id, by, _of(person, claim) if person else claim, step.subject,
                 _whose(claim.subject, speaker(step.text), person),
+                context.passes(at, claim, introduced=bool(introduced)),
             )
-            for step, by, claim in made
+            for at, by, claim in made
+            for step in (segment.steps[at],)
             if not (claim.value == person and claim.subject.startswith(f"{USER}'s "))
         ],
         person,
     )  # fmt: skip
-
-
-def _is_wish(rule: Claim, actions: Sequence[Action]) -> bool:
-    """Return True if a rule is a request for this segment: it names an id that the segment's actions took, and no word
-    says that it is to last."""
-    if _LASTING.search(rule.text):
-        return False
-    ids = [found for found in _ID.findall(rule.text.casefold()) if len(found) >= _ID_LENGTH]
-    return any(given in value.casefold() for given in ids for action in actions for value in action.values)
 
 
 def _whose(subject: str, speaker: str, person: str) -> str:
@@ -120,14 +111,33 @@ def _not_found(actions: Sequence[Action]) -> frozenset[str]:
     )
 
 
-def _read(step: Step) -> tuple[str, Iterable[Claim]]:
-    """Return the author and the claims: a message is parsed, a typed event is read from its fields."""
+def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
+    """Return whose word it is, and the claims: a message is parsed, a typed event is read from its fields. In a
+    subject's session, the words of others are reported, so they make no rule."""
     if step.projected is not None:
         changes = step.role is Role.STATE
         return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
-    if step.role is Role.MESSAGE and step.actor in _SPEAKERS and len(step.text) < STEP_TEXT:
-        return USER if speaker(step.text) else step.actor, claims(step.text, step.actor)
-    return "", ()
+    if len(step.text) >= STEP_TEXT:
+        return "", ()
+    other = owner and step.subject not in ("", owner)
+    if step.role is Role.FEEDBACK:
+        return USER, () if other else _rules_of(own_words(step.text))
+    if step.role is Role.MESSAGE and step.name == EXTRACTED:
+        return ASSISTANT, asserted(step.text)
+    if step.role is not Role.MESSAGE or step.actor not in _SPEAKERS:
+        return "", ()
+    who = speaker(step.text)
+    by = USER if who else step.actor
+    told = claims(step.text, step.actor)
+    if owner and (other or (who and (step.actor != USER or who.casefold() != owner.casefold()))):
+        return QUOTED, (claim for claim in told if claim.memory is not Memory.POLICY)
+    return by, told
+
+
+def _rules_of(comment: str) -> Iterable[Claim]:
+    """Return the rules in a user's feedback, if words say that they are to last."""
+    told = claims(comment, USER) if comment and _SCOPE.search(comment) else ()
+    return (claim for claim in told if claim.memory is Memory.POLICY)
 
 
 def _typed(memory: str, subject: str, predicate: str, value: str) -> Claim:
@@ -182,6 +192,7 @@ def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extract
             "predicate": claim.predicate,
             "plural": claim.plural,
             "own": said[-1].own,
+            "passes": all(one.passes for one in said),
             "touches": reached[:KNOWLEDGE_TOUCHES],
             "claims": [
                 {
@@ -211,8 +222,9 @@ def _endings(segment: Segment, told: _SegmentClaims) -> list[Extracted]:
             for key, what in of_claim(said.claim, said.own):
                 found[key].append({"at": said.at, "event": said.event, **what})
     stated = {(said.event, stems(said.claim.value)) for said in told.said}
+    owner = segment.whose
     for step in segment.steps:
-        if _read(step)[0] != USER:
+        if step.role is not Role.MESSAGE or _read(step, owner)[0] != USER:
             continue
         for update in updates(step.text):
             for key, what in of_update(update, speaker(step.text) or told.person or USER):
@@ -241,7 +253,9 @@ def _key(claim: Claim) -> str:
 
 
 def _state(contributions: Sequence[Contribution], ended: Sequence[Contribution]) -> list[Statement]:
-    track = track_of(contributions, ended)
+    lasting = [c for c in contributions if not c.body.get("passes")]
+    often = len({c.session_id for c in contributions}) >= passing.SESSIONS
+    track = track_of(contributions if often else lasting, ended)
     kept = track.newest
     names = {held.name for held in kept}
     found = [_statement(held, track, names) for held in kept]
@@ -340,7 +354,7 @@ def _agreed_text(said: Sequence[Contribution]) -> list[Contribution]:
 
 def _spoken(claim: Mapping[str, Any], by: Mapping[str, set[str]]) -> bool:
     subjects = by[claim["text"].casefold()]
-    return claim["by"] == EVENT or "" in subjects or len(subjects) >= QUORUM
+    return is_typed(claim) or "" in subjects or len(subjects) >= QUORUM
 
 
 def _plain(about: Mapping[str, Any], claim: Mapping[str, Any]) -> str:

@@ -189,7 +189,7 @@ AIM: Final = _form(
     r"""
     (?:(?P<whose>my|our) (?:\w+ )?(?:goal|aim|objective|target|dream|mission|ambition)(?: for [\w ]+?)? {BE}
     [ ]{NOT}(?:to )?
-    |(?P<who>I|we) {BE} (?P<never>not )?{ADVERB}(?:aiming|(?P<vaguely>planning|hoping)) to )(?P<object>\S.*)
+    |(?P<who>I|we) {BE} (?P<never>not )?{ADVERB}(?:aiming|(?P<vaguely>planning)) to )(?P<object>\S.*)
     """
 )
 DAY: Final = _form(
@@ -209,8 +209,8 @@ LASTING: Final = _form(
 """Lasting properties of people."""
 TRADE: Final = _form(
     r"""
-    an? (?:[\w-]+ ){0,3}?(?:\w+(?:er|or|ist|ian|ant|eer|man|woman|smith|wright)|nurse|student|chef|cook|coach|judge
-    |pilot|nanny|vet|architect|intern|apprentice|parent|mother|father|mom|dad|widow|founder|ceo|cto|freelance|advocate
+    an? (?!(?:[\w-]+ ){0,3}member\b(?! of))(?:[\w-]+ ){0,3}?(?:\w+(?:er|or|ist|ian|ant|eer|man|woman|smith|wright)
+    |nurse|student|chef|cook|coach|judge|pilot|nanny|vet|architect|intern|apprentice|parent|mother|father|mom|dad|widow|founder|ceo|cto|freelance|advocate
     |volunteer|artist|scientist)\b
     """
 )

@@ -5,9 +5,11 @@ records depend on history, because their end is the time of withdrawal.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
+from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
 from hmx_pipeline.compiler.knowledge.rulings import ruled
 from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_of
@@ -33,12 +35,14 @@ def records(
     pattern: Pattern | None = None,
     under: Under = _none,
     rulings: Sequence[Ruling] = (),
+    trust: Trust | None = None,
     *,
     team: bool = False,
 ) -> list[KnowledgeRecord]:
     """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
     `under`: looks up the tenant's endings by form. `rulings`: those of the pattern, which also hold without evidence.
-    `team`: True if the tenant's subjects share what is not their own."""
+    `trust`: that of a tenant that names subjects or trusted agents. `team`: True if the tenant's subjects share what is
+    not their own."""
     kept: Sequence[Contribution] = counting(contributions)
     if not kept and not rulings:
         return []
@@ -46,14 +50,33 @@ def records(
     kind = KINDS[about.type]
     if not isinstance(kind, KnowledgeKind):
         return []
-    beside: Sequence[Contribution] = (
-        kind.beside(kept, lambda key, chained: counting(under(key, chained))) if kept else []
-    )
     tenant_id = kept[0].tenant_id if kept else ""
-    if kind.items and kept:
-        kept, beside = in_scope(kind, about.key, kept, beside, team=team)
-    found = [_record(tenant_id, about, statement) for statement in (kind.state(kept, beside) if kept else ())]
+    found = [_record(tenant_id, about, statement) for statement in _stated(kind, about, kept, under, trust, team=team)]
     return sorted(ruled(found, rulings, rivals=kind.rivals), key=lambda record: record.record_id)
+
+
+def _stated(
+    kind: KnowledgeKind, about: Pattern, kept: Sequence[Contribution], under: Under, trust: Trust | None, *, team: bool
+) -> list[Statement]:
+    """Return what the contributions state together, within the pattern's scope."""
+    if not kept:
+        return []
+    if kind.made_of:  # it is not compiled again for another trust
+        trust = Trust() if any(one.subject for one in kept) else None
+    beside: Sequence[Contribution] = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
+    if trust is not None:
+        shared = not team and not scope_of(about.key)[0]
+        kept = [trust.ranked(one, shared=shared) for one in kept]
+        kept = [one for one in kept if not kind.items or one.body[kind.items]]
+    if kind.items:
+        kept, beside = in_scope(kind, about.key, kept, beside, team=team)
+    said = kind.state(kept, beside) if kept else []
+    return said if trust is None else [_with_authority(one, trust) for one in said]
+
+
+def _with_authority(said: Statement, trust: Trust) -> Statement:
+    authority = trust.of(said.body.get("said_by"), said.sources)
+    return replace(said, body={**said.body, "authority": authority.value})
 
 
 def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:

@@ -10,6 +10,7 @@ from typing import Final
 
 from hmx_pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED
 from hmx_pipeline.compiler.knowledge.language import Language
+from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
 from hmx_pipeline.compiler.knowledge.word_lists import (
     ASKING,
     ORDERING,
@@ -22,10 +23,6 @@ from hmx_pipeline.compiler.knowledge.word_lists import (
     TRAILING,
 )
 
-_FENCE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<(\w+)>.*?</\1>", re.DOTALL)
-_FENCES: Final = ("```", "~~~", "</")
-_SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "❯", "│", "\t", "    ")
-"""How quoted or pasted lines begin."""
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTE: Final = re.compile(r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|(?<!\w)'([^'\n]*)'(?!\w)|(?<!\w)‘([^’\n]*)’(?!\w)")
 _QUOTES: Final = frozenset("\"“«'‘`")
@@ -34,7 +31,6 @@ _KEPT: Final = "\2"
 """Placeholder for code and quotes while a line is split into sentences."""
 _WIDE_END: Final = re.compile("(?<=[。！？])")
 """End of a sentence, whatever follows."""
-_HIDDEN: Final = "\0"
 _NAME_WORDS: Final = 2
 """A quote of at most so many words may be a name; a longer one is a quotation."""
 _CODE_WORDS: Final = 4
@@ -88,12 +84,10 @@ _ORDERS: Final = frozenset(("always", "never", "not", "stop"))
 
 
 def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the sentences that the author states or orders. Questions are left out; code and quotes stay. `telling`:
-    only sentences that contain one of these words and do not begin with `so`, `but`, `therefore` and the like."""
-    if any(mark in text for mark in _FENCES):
-        text = _FENCE.sub(f" {_HIDDEN} ", text)
-    for line in text.split("\n"):
-        if not line or line.startswith(_SHOWN) or (telling and not any(word in line for word in telling)):
+    """Yield the sentences that the author states or orders. Questions and pasted text are left out; code and quotes
+    stay. `telling`: only sentences that contain one of these words and do not begin with `so`, `but` and the like."""
+    for line in without_pasted(text).split("\n"):
+        if not line or (telling and not any(word in line for word in telling)):
             continue
         bullet = _BULLET.match(line)
         plain = (line[bullet.end() :] if bullet is not None else line).replace("**", "").replace(_KEPT, "")
@@ -102,7 +96,7 @@ def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
         left = iter(kept)
         for found in (one for part in _WIDE_END.split(plain) for one in _SENTENCE.findall(part)):
             whole = " ".join(_restored(found, left).split())
-            if not whole or found[-1] in "?？" or _HIDDEN in found:
+            if not whole or found[-1] in "?？" or MARK in found:
                 continue
             if telling and (_CONCLUDES.match(found) or not any(word in found for word in telling)):
                 continue
@@ -124,7 +118,7 @@ def stated(found: str, tongue: Language | None = None) -> str:
     quotes and code are excluded."""
     if tongue is not None and tongue.code != _ENGLISH:
         plain = _unquoted(found)
-        return "" if _HIDDEN in plain else plain.strip()
+        return "" if MARK in plain else plain.strip()
     plain = plainly(found)
     return _stated(plain) if plain else ""
 
@@ -132,7 +126,7 @@ def stated(found: str, tongue: Language | None = None) -> str:
 def plainly(found: str) -> str:
     """Return the sentence without code marks and opening; empty if it quotes or shows more than a name."""
     plain = _unquoted(found)
-    return "" if _HIDDEN in plain else _without_lead(spelt_out(" ".join(plain.split()).lstrip("(")))
+    return "" if MARK in plain else _without_lead(spelt_out(" ".join(plain.split()).lstrip("(")))
 
 
 def _unquoted(found: str) -> str:
@@ -226,8 +220,8 @@ def _without_lead(text: str) -> str:
 def _named(match: re.Match[str]) -> str:
     inner = next(group for group in match.groups() if group is not None)
     short = 0 < len(inner.split()) <= _NAME_WORDS and not inner.endswith((".", "!", "?", ","))
-    return inner if short else f" {_HIDDEN} "
+    return inner if short else f" {MARK} "
 
 
 def _coded(match: re.Match[str]) -> str:
-    return match[1] if 0 < len(match[1].split()) <= _CODE_WORDS and "=" not in match[1] else f" {_HIDDEN} "
+    return match[1] if 0 < len(match[1].split()) <= _CODE_WORDS and "=" not in match[1] else f" {MARK} "

@@ -27,8 +27,8 @@ _LONGEST: Final = 24
 _SHORT: Final = 7
 """In a sentence of at most so many words, a pointing word means that it cannot be followed."""
 _STATES: Final = re.compile(
-    r"(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
-    r"(?:(?:use|have|run|own|support|host|like|love|live|work)\b|prefer\b(?! (?:it|that|you)\b))",
+    r"i (?:will|am|was|had|can)\b|(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
+    r"(?:(?:use|have|run|own|support|host|like|love|live|work)\b|(?:prefer|rather)\b(?! (?:it|that|you)\b))",
     re.IGNORECASE,
 )
 """How facts begin, including those that have ended."""
@@ -50,6 +50,8 @@ class Policy(NamedTuple):
     """The action, with its condition if there is one."""
     never: bool
     text: str
+    loose: bool = False
+    """True if no form and no heading says that it is a rule."""
 
 
 _DENY: Final = cue("deny")
@@ -70,7 +72,7 @@ def policy(said: str, *, listed: bool = False) -> Policy | None:
     said = lasting["what"] or said if lasting is not None else said
     if not _ordered(said) or scores(said).rule < (LISTED if listed else RULED):
         return None
-    return _as_said(said)
+    return _as_said(said)._replace(loose=not listed)
 
 
 def listed(text: str) -> frozenset[str]:
@@ -99,7 +101,7 @@ def _ordered(said: str) -> bool:
         return False
     if len(words) <= _SHORT and not _POINTS.isdisjoint(words):
         return False
-    return _UNSURE.search(said) is None and _STATES.match(said) is None
+    return _UNSURE.search(said) is None and _STATES.match(plainly(said) or said) is None
 
 
 def _as_said(said: str) -> Policy:

@@ -12,9 +12,11 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from hmx_pipeline.compiler.evidence_kind import Extracted
+from hmx_pipeline.compiler.knowledge.authority import EVENT
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.keys import encoded
+from hmx_pipeline.contracts.knowledge import Authority
 from hmx_pipeline.contracts.limits import QUORUM
 
 _MARK: Final = "\x1f"
@@ -41,11 +43,10 @@ def scoped(found: Extracted, subject: str) -> Iterator[Extracted]:
         yield found
         return
     body, own = found.body, _owner(found.body, subject)
-    if not _typed(body) or own:
-        private = {**body, "touches": [scope_key(subject, form) for form in body.get("touches", ())]}
-        if own:
-            private["own"] = own
-        yield replace(found, key=scope_key(subject, found.key), body=private)
+    private = {**body, "touches": [scope_key(subject, form) for form in body.get("touches", ())]}
+    if own:
+        private["own"] = own
+    yield replace(found, key=scope_key(subject, found.key), body=private)
     if "endings" in body:
         body = {**body, "endings": [one for one in body["endings"] if one["shared"]]}
         if not body["endings"]:
@@ -62,13 +63,9 @@ def _owner(body: Mapping[str, Any], subject: str) -> str:
     return str(body["own"]) or (subject if owner.casefold() == subject.casefold() else "")
 
 
-def _typed(body: Mapping[str, Any]) -> bool:
-    """Return True for claims of typed events alone, which the tenant shares."""
-    return "claims" in body and all(map(is_typed, body["claims"]))
-
-
 def is_typed(claim: Mapping[str, Any]) -> bool:
-    return claim.get("by") == "event"
+    """Return True for a claim of a typed event that counts as more than an assistant's."""
+    return claim.get("by") in (EVENT, Authority.AGENT)
 
 
 def in_scope(
@@ -76,7 +73,8 @@ def in_scope(
 ) -> tuple[Sequence[Contribution], Sequence[Contribution]]:
     """Return the contributions of a pattern, and of the endings beside them, that count in its scope."""
     if scope_of(key)[0]:
-        return [c for c in said if not team or c.body.get("own")], ended
+        private = (_private(kind, c, team=team) for c in said)
+        return [c for c in private if c is not None], ended
     if team:
         return said, ended
     subjects: dict[str, list[Contribution]] = defaultdict(list)
@@ -93,6 +91,17 @@ def in_scope(
     kept = [c if not c.subject else _only(kind, c, agreed) for c in said]
     standing = [c for c in kept if c.body[kind.items]]
     return kind.agreed_text(standing), [c for c in ended if not c.subject]
+
+
+def _private(kind: KnowledgeKind, c: Contribution, *, team: bool) -> Contribution | None:
+    """Return what is private of a contribution: all about the subject's own things, else what the tenant does not share
+    already."""
+    if c.body.get("own"):
+        return c
+    told = [one for one in c.body[kind.items] if not team and not is_typed(one)]
+    if not told:
+        return None
+    return c if len(told) == len(c.body[kind.items]) else c.saying(**{kind.items: told})
 
 
 def _only(kind: KnowledgeKind, c: Contribution, agreed: set[str]) -> Contribution:

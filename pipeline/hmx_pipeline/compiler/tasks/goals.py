@@ -9,6 +9,7 @@ from hmx_pipeline.compiler.tasks.slots import FROM_OUTSIDE, Slot
 from hmx_pipeline.compiler.tasks.task_run import Run
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.segments.intent import content_words, first_wish, stem
 from hmx_pipeline.segments.masking import mask
 
 _SHOWN: Final = 4
@@ -20,14 +21,18 @@ _OPENING: Final = re.compile(r"(?:[^\W\d_]+ ?){1,3}[!,.:]\s+")
 _WORD: Final = re.compile(r"\w+")
 
 
-def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]]) -> list[str]:
+def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]], opening: Container[str] = ()) -> list[str]:
+    """`opening`: slots of the first step that no later step has, such as those by which somebody is looked up."""
     values = _values(slots)
     often = Counter(word for run in runs for word in {w for text in run.asked for w in _words(text)})
     forms: Counter[str] = Counter()
     sessions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         own = values.get(run.name, {})
-        best = max(run.asked, key=lambda text: (_held(text, own), _typical(text, often, len(runs)), text), default="")
+        first = run.asked[0] if run.asked and first_wish(run.asked[0]) else ""
+        best = max(run.asked, key=lambda t: (_held(t, own), t == first, _typical(t, often, len(runs)), t), default="")
+        if best != first and _only_answers(best, first, own, opening):
+            best = first_wish(first)
         form = _form(best, own)
         if form:
             sessions[form].add(run.session)
@@ -37,7 +42,14 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]]) -> list[str]
     most = _most_slots(forms)
     told = [form for form in forms if len(form) <= _LONGEST and form.count("<") >= most]
     whole = {form: forms[form] for form in told if not _varies(form)} or _masked(told, forms, slots)
-    return sorted(whole, key=lambda form: (-whole[form], len(form), form))[:_SHOWN]
+    return sorted(whole, key=lambda form: (-whole[form], -_like_others(form, often), len(form), form))[:_SHOWN]
+
+
+def alike(runs: Sequence[Run]) -> bool:
+    """Return True if a word that says something stands in the first wish of most runs."""
+    wished = [set(map(stem, content_words(run.asked[0]))) for run in runs if run.asked]
+    often = Counter(word for words in wished for word in words)
+    return bool(often) and 2 * max(often.values()) >= len(wished)
 
 
 def _in_other_letters(forms: Mapping[str, int]) -> Counter[str]:
@@ -104,6 +116,21 @@ def _typical(text: str, often: Mapping[str, int], runs: int) -> float:
     """Return how common the text's words are among the runs."""
     words = _words(text)
     return round(sum(often[word] for word in words) / (runs * len(words)), 6) if words else 0.0
+
+
+def _only_answers(text: str, first: str, values: Mapping[str, str], opening: Container[str]) -> bool:
+    """Return True if a text only says who or what it is about, and the first text what is wanted."""
+    wish = content_words(first_wish(first))
+    named = {name for value, name in values.items() if value.casefold() in text.casefold()}
+    if not wish or not named:
+        return False
+    return all(name in opening for name in named) or len(wish) > len(content_words(_form(text, values)))
+
+
+def _like_others(form: str, often: Mapping[str, int]) -> float:
+    """Return in how many runs the words stand that say something, on average."""
+    words = [word.casefold() for word in content_words(_SLOT.sub("", form))]
+    return round(sum(often[word] for word in words) / len(words), 6) if words else 0.0
 
 
 def _form(text: str, values: Mapping[str, str]) -> str:

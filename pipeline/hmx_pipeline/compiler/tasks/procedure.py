@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.change_points import share_now, turned
-from hmx_pipeline.compiler.tasks.goals import goals
+from hmx_pipeline.compiler.tasks.goals import alike, goals
 from hmx_pipeline.compiler.tasks.remedies import Remedy, remedies
 from hmx_pipeline.compiler.tasks.slots import Goals, Instance, Slot, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
@@ -43,6 +43,8 @@ class Procedure(NamedTuple):
     steps: tuple[ProcedureStep, ...]
     remedies: tuple[Remedy, ...]
     slots: Mapping[str, Sequence[Slot]]
+    alike: bool
+    """True if the wishes have a word in common that says something."""
 
 
 def procedure(runs: Sequence[Run]) -> Procedure | None:
@@ -68,7 +70,9 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     ways = remedies(runs, options, [step.template for step in steps], goals_said)
     every = [step.template for step in steps] + [way.template for remedy in ways for way in remedy.ways]
     slots = unified(slot for template in every for slot in template.slots)
-    return Procedure(tuple(goals(runs, slots)), tuple(steps), tuple(ways), slots)
+    later = {slot.name for step in steps[1:] for slot in step.template.slots}
+    opening = {slot.name for slot in steps[0].template.slots} - later if len(steps) > 1 else ()
+    return Procedure(tuple(goals(runs, slots, opening)), tuple(steps), tuple(ways), slots, alike(runs))
 
 
 def _every_act(runs: Sequence[Run], told: Sequence[Run], options: frozenset[str], goals_said: Goals) -> list[Template]:

@@ -9,7 +9,8 @@ from hmx_pipeline.compiler.confidence import wilson
 from hmx_pipeline.compiler.tasks.slots import Goals, Instance
 from hmx_pipeline.compiler.tasks.task_run import Run
 from hmx_pipeline.compiler.tasks.templates import Template, templates
-from hmx_pipeline.segments.commands import Simple
+from hmx_pipeline.segments.action_names import blamed
+from hmx_pipeline.segments.commands import Simple, simple_commands
 from hmx_pipeline.segments.masking import mask, shorten
 
 _SESSIONS: Final = 2
@@ -62,6 +63,7 @@ def _tries(run: Run, options: frozenset[str], steps: Sequence[Template]) -> Iter
     failed: dict[int, str] = {}
     between: dict[int, list[Instance]] = {}
     for i, deed in enumerate(run.deeds):
+        accused = simple_commands(blamed(deed.line, deed.error), options) if deed.line else deed.parts(options)
         for simple in deed.parts(options):
             at = next((k for k, step in enumerate(steps) if step.covers(simple)), None)
             if at is not None and at in failed:
@@ -70,7 +72,7 @@ def _tries(run: Run, options: frozenset[str], steps: Sequence[Template]) -> Iter
             for known in failed:
                 if at is None and deed.ok is not False:
                     between[known].append(Instance(run, deed, simple, i))
-            if at is not None and deed.ok is False and deed.error:
+            if at is not None and deed.ok is False and deed.error and simple in accused:
                 failed[at] = _said(deed.error, simple)
                 between[at] = []
     for at, error in failed.items():

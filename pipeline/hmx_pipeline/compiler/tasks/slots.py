@@ -263,11 +263,15 @@ def _goal_name(slot: Slot) -> str:
     if slot.source != "goal":
         return ""
     before: Counter[str] = Counter()
+    by: dict[str, set[str]] = defaultdict(set)
     for value, one in slot.pairs:
         goal = goal_of(one.run)
         at = goal.find(value.casefold())
         if at > 0 and (found := _BEFORE.search(goal[max(0, at - 40) : at])):
             before[found[1]] += 1
+            by[found[1]].add(one.run.subject)
+    for word in [word for word, subjects in by.items() if len(subjects) < SESSIONS and "" not in subjects]:
+        del before[word]  # one subject's own word
     if not before:
         return ""
     word = min(before, key=lambda each: (-before[each], each))

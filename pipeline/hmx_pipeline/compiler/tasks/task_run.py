@@ -7,7 +7,9 @@ extracted once, at every level of detail; their weights are computed when runs a
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.contracts.bounded_cache import remembered
@@ -15,7 +17,7 @@ from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.limits import MB, STEP_TEXT
 from hmx_pipeline.segments.action_names import silent
-from hmx_pipeline.segments.commands import Simple, call, simple_commands, within, wordlike
+from hmx_pipeline.segments.commands import Simple, call, first_end, simple_commands, within, wordlike
 from hmx_pipeline.segments.masking import shorten
 from hmx_pipeline.segments.pairing import Action
 
@@ -91,17 +93,18 @@ def told(segment: Segment) -> dict[str, Any] | None:
 def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
     """Return the body of a segment with actions; None if it has none."""
     acted = [action for action in actions if action.role in ACTS and action.verb and not silent(action.verb)][:ACTIONS]
-    acts = [act_of(segment.steps, action) for action in acted]
+    acts = acts_of(segment.steps, acted)
     if not acts:
         return None
     asked = wishes_of(segment)
     values: set[str] = set()
     done: dict[str, None] = {}
     places: dict[str, set[str]] = defaultdict(set)
+    earlier = _EarlierTexts(segment.steps)
     for action, act in zip(acted, acts, strict=True):
-        before = "\n".join(step.text for step in segment.steps[: action.position]).casefold()
+        copied = partial(earlier.hold, action.position)
         for simple in _read(act).parts(frozenset()):
-            done.update(dict.fromkeys(_features(simple, before)))
+            done.update(dict.fromkeys(_features(simple, copied)))
             for place, value in _places(simple):
                 values.add(value)
                 places[value].add(place)
@@ -163,14 +166,33 @@ def _is_wish(step: Step) -> bool:
     return step.role is Role.MESSAGE and step.actor == "user"
 
 
-def act_of(steps: Sequence[Step], action: Action) -> list[Any]:
-    """Return the whole action, as contributions keep it, with those of its values that an earlier result holds, or what
-    a user said after the wish."""
-    act = _act(steps, action)
-    wishes = [step.index for step in steps if _is_wish(step)][:GOAL_MESSAGES]
-    earlier = "\n".join(step.text for step in steps[: action.position] if step.index not in wishes).casefold()
+class _EarlierTexts:
+    """The texts before each step of a segment, in lower case. They are joined once, and each value is searched once."""
+
+    def __init__(self, steps: Sequence[Step], left_out: Collection[int] = ()) -> None:
+        texts = ["" if step.index in left_out else f"\n{step.text.casefold()}" for step in steps]
+        self._text = "".join(texts)[1:]
+        self._lengths = [0, *accumulate(map(len, texts))]
+        """Of the texts before each step, each with a line break before it; the first line break is not in the text."""
+        self._first: dict[str, int] = {}
+
+    def hold(self, position: int, value: str) -> bool:
+        """Return True if a text before this position contains the value as a whole word."""
+        if value not in self._first:
+            self._first[value] = first_end(value, self._text)
+        return 0 < self._first[value] < self._lengths[position]
+
+
+def acts_of(steps: Sequence[Step], actions: Iterable[Action]) -> list[list[Any]]:
+    """Return the whole actions, as contributions keep them, with those of their values that an earlier result holds, or
+    what a user said after the wish."""
+    earlier = _EarlierTexts(steps, [step.index for step in steps if _is_wish(step)][:GOAL_MESSAGES])
+    return [_with_seen(_act(steps, action), partial(earlier.hold, action.position)) for action in actions]
+
+
+def _with_seen(act: list[Any], held: Callable[[str], bool]) -> list[Any]:
     own = dict.fromkeys(value for simple in _read(act).parts(frozenset()) for _, value in _places(simple))
-    return [*act, [value for value in own if within(value, earlier)][:_SEEN]]
+    return [*act, list(filter(held, own))[:_SEEN]]
 
 
 def _act(steps: Sequence[Step], action: Action) -> list[Any]:
@@ -211,12 +233,12 @@ def run_of(contribution: Contribution) -> Run:
     )
 
 
-def _features(simple: Simple, before: str) -> Iterator[str]:
+def _features(simple: Simple, copied: Callable[[str], bool]) -> Iterator[str]:
     """Yield features at each level: `dw`, `dw load`, `dw load x`, `dw --region`. Values that occur in an earlier text
     were copied, so they say nothing about the task."""
 
     def telling(value: str | None) -> bool:
-        return value is not None and wordlike(value) and not within(value, before)
+        return value is not None and wordlike(value) and not copied(value)
 
     name = simple.program if simple.tool else simple.program.rstrip("/").rsplit("/", 1)[-1]
     yield name

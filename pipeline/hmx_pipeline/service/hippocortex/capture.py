@@ -21,6 +21,7 @@ from fastapi.responses import Response
 from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
 from hmx_pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
+from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.keys import session_key
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.contracts.timestamps import format_ms
@@ -34,7 +35,7 @@ from hmx_pipeline.service.events import BODY_BYTES, EventStatus, Refused, append
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.answer_envelope import success
 from hmx_pipeline.service.hippocortex.client_json import described
-from hmx_pipeline.service.hippocortex.minting import EPOCH_MS, LONGEST, Holds, Minted, keyed_id, random_id
+from hmx_pipeline.service.hippocortex.minting import EPOCH_MS, LONGEST, Holds, Minted, random_id
 from hmx_pipeline.service.hippocortex.usage import Usage
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError

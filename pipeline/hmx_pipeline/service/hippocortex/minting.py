@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
-from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, unavailable
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
@@ -153,8 +152,3 @@ def random_id(ms: int) -> str:
     """Returns a UUIDv7."""
     value = (ms & 0xFFFFFFFFFFFF) << 80 | 7 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
     return str(uuid.UUID(int=value))
-
-
-def keyed_id(tenant_id: str, session_id: str, idempotency_key: str) -> str:
-    """Returns the same id for the same key, so the sessions stage drops repeats."""
-    return content_id(0, "capture", tenant_id, session_id, idempotency_key)

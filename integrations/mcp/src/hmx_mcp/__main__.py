@@ -1,0 +1,3 @@
+from hmx_mcp.server import main
+
+main()

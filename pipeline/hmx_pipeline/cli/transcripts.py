@@ -1,0 +1,191 @@
+"""`hmx import` and `hmx mine`: memory from the transcripts that a coding agent has kept on this machine."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying, table
+from hmx_pipeline.cli.lines import LineReader, bar
+from hmx_pipeline.cli.own_stack import own_stack
+from hmx_pipeline.doors.claude_code_transcripts import ImportReport, TranscriptImport
+from hmx_pipeline.settings import Settings
+
+KEPT: Final = Path(".hmx/mine")
+TENANT: Final = "mine"
+SHOWN: Final = 10
+WAIT_S: Final = 900.0
+
+
+class Agent(StrEnum):
+    CLAUDE_CODE = "claude-code"
+
+
+_KEPT_BY_AGENT: Final = {Agent.CLAUDE_CODE: Path("~/.claude/projects")}
+Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="PATH", help="Transcripts, or folders of them; default: where AGENT keeps them."),
+]
+
+
+def import_(
+    agent: Annotated[Agent, typer.Argument(metavar="AGENT", help="Whose transcripts: claude-code.")],
+    paths: Paths = None,
+    tenant: Annotated[str, typer.Option(help="The tenant whose memory learns.")] = TENANT,
+    subject: Annotated[str, typer.Option(help="The person whose sessions these are.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be imported.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Write NDJSON to this file instead of to Kafka.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Imports a coding agent's transcripts: prompts, commands, edits, tests and refusals become events.
+
+    What was imported before is recognised as duplicates and adds nothing. A line that can't be read is named and
+    skipped. Exit code: 0 done, 1 some events were not sent.
+
+    Example: hmx import claude-code ~/.claude/projects --dry-run
+    """
+    from hmx_pipeline.kafka.publisher import publish
+
+    reader, importing = LineReader(_files(agent, paths)), TranscriptImport(tenant, subject)
+    sent = None
+    with bar("importing", reader) as show:
+        events = _events(reader, importing)
+        if dry_run:
+            for _ in events:
+                pass
+        elif output is not None:
+            with output.open("wb") as file:
+                file.writelines(event + b"\n" for event in events)
+        else:
+            sent = publish(events, Settings.load(), show)
+    _say(importing.report, sent.events if sent else 0, as_json)
+    for reason, count in {**(sent.failed if sent else {}), "too large": sent.too_large if sent else 0}.items():
+        if count:
+            ERR.print(f"[bold red]not sent[/]: {count:,} events: {plain(reason)}")
+    if sent is not None and not sent.complete:
+        raise typer.Exit(1)
+
+
+def mine(
+    paths: Paths = None,
+    agent: Annotated[Agent, typer.Option(help="Whose transcripts.")] = Agent.CLAUDE_CODE,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
+) -> None:
+    """Imports the transcripts on this machine into a stack of its own, and shows the ten most useful things learnt.
+
+    Nothing leaves the machine, and without --keep nothing stays. Exit code: 0 done, 1 failed. Example: hmx mine
+    """
+    from hmx_pipeline.cli.wait import wait_for_all
+    from hmx_pipeline.kafka.publisher import publish
+    from hmx_pipeline.runtime.barriers import LackingError
+
+    reader, importing = LineReader(_files(agent, paths)), TranscriptImport(TENANT)
+    with own_stack(KEPT, keep) as settings:
+        with bar("importing", reader) as show:
+            publish(_events(reader, importing), settings, show)
+        _say(importing.report, importing.report.events.total(), False)
+        try:
+            with saying("learning") as say:
+                wait_for_all(settings, WAIT_S, say)
+        except LackingError as error:
+            fail(f"not finished after {WAIT_S:.0f} s: {error}")
+        _show(settings)
+    if keep:
+        OUT.print(
+            f"\nThe stack keeps running: `HMX_STATE={KEPT} hmx pack 'your question'`; `HMX_STATE={KEPT} hmx down`"
+        )
+
+
+def _files(agent: Agent, paths: list[Path] | None) -> list[Path]:
+    """Returns the transcripts in the order of their paths, so that every import counts alike."""
+    chosen = [path.expanduser() for path in paths or [_KEPT_BY_AGENT[agent]]]
+    for path in chosen:
+        if not path.exists():
+            fail(f"{path} does not exist: name the folder of the transcripts")
+    found = {file for path in chosen for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
+    if not found:
+        fail(f"no transcript (*.jsonl) in {', '.join(map(str, chosen))}")
+    return sorted(found)
+
+
+def _events(reader: LineReader, importing: TranscriptImport) -> Iterator[bytes]:
+    named = ((str(reader.file), line) for line in reader.lines())
+    return map(orjson.dumps, importing.events(named))
+
+
+def _say(report: ImportReport, sent: int, as_json: bool) -> None:
+    if as_json:
+        told = {
+            "lines": report.lines,
+            "sessions": len(report.sessions),
+            "events": dict(report.events),
+            "sent": sent,
+            "left_out": +report.left_out,
+            "unreadable": report.unreadable,
+        }
+        print_json(told)
+        return
+    title = f"{report.events.total():,} events of {len(report.sessions):,} sessions, from {report.lines:,} lines"
+    OUT.print(table(title, ("event type", "events"), report.events.most_common()))
+    if left_out := (+report.left_out).most_common():
+        OUT.print(table("Left out", ("what", "count"), left_out))
+    for line in report.unreadable:
+        ERR.print(f"[yellow]skipped[/] {plain(line)}", soft_wrap=True)
+
+
+def _show(settings: Settings) -> None:
+    learnt = best(settings)
+    OUT.print(
+        f"\n[bold]The {len(learnt)} most useful things learnt[/]"
+        if learnt
+        else "\nNothing was learnt yet: import more sessions."
+    )
+    for number, (kind, text, why) in enumerate(learnt, 1):
+        first, *rest = text.splitlines()
+        OUT.print(f"\n{number:>2}. [bold]{plain(first)}[/]  [dim]{kind}, {plain(why)}[/]", soft_wrap=True)
+        for line in rest:
+            OUT.print(f"    {plain(line)}", soft_wrap=True)
+
+
+def best(settings: Settings) -> list[tuple[str, str, str]]:
+    """Returns kind, text and support: the best fix, procedure and rule in turn."""
+    from hmx_pipeline.store.fetch import Store
+
+    store = Store.open(settings)
+    if TENANT not in store.tenants():
+        return []
+    kinds = [_artifacts(store, "failure_playbook", "fix"), _artifacts(store, "task_schema", "procedure"), _rules(store)]
+    turns = [[kind[turn] for kind in kinds if turn < len(kind)] for turn in range(SHOWN)]
+    return [one for turn in turns for one in turn][:SHOWN]
+
+
+def _artifacts(store: Any, artifact_type: str, called: str) -> list[tuple[str, str, str]]:
+    from hmx_pipeline.contracts.artifact import Artifact, Status
+    from hmx_pipeline.packs.render import artifact as rendered
+
+    found = [
+        one for status in (Status.ACTIVE, Status.DRAFT) for one in store.all_artifacts(TENANT, artifact_type, status)
+    ]
+    texts = [(one, rendered(Artifact.model_validate(one))) for one in found]
+    runnable = [(one, text) for one, text in texts if "`" in text.partition("\n")[2]]
+    runnable.sort(key=lambda pair: _rank(pair[0]))
+    return [(called, text, f"seen {one.get('observed_count', 1):,} times") for one, text in runnable]
+
+
+def _rank(artifact: dict[str, Any]) -> tuple[bool, float, int, str]:
+    """Returns the order of what is shown: what has commands of a shell first, then what is most certain."""
+    no_command = b'"command":' not in orjson.dumps(artifact["content"])
+    return no_command, -artifact["confidence"], -artifact.get("observed_count", 1), artifact["artifact_id"]
+
+
+def _rules(store: Any) -> list[tuple[str, str, str]]:
+    """Returns what a pack says whatever is asked."""
+    from hmx_pipeline.contracts.pack import ENTRY_MARK, Section
+    from hmx_pipeline.queries.context_pack import make_pack
+    from hmx_pipeline.retrieval.pack_request import PackRequest
+
+    pack = make_pack(store, PackRequest(query="rules", tenant_id=TENANT, sections=[Section.CORE], token_budget=2_000))
+    return [("rule", one.content.removeprefix(ENTRY_MARK).lstrip(), "said by you") for one in pack.entries]

@@ -1,0 +1,102 @@
+"""Authority of statements: whose word a claim is, and what would outweigh it.
+
+A claim says by whom it is (`by`); the tenant's `Trust` says which agents' typed events count as more than an assistant.
+A tenant that names neither subjects nor trusted agents has none: then an event counts like a user, as it always did.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from hmx_pipeline.compiler.knowledge.claim_names import USER
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES
+from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord, Memory
+
+ASSISTANT: Final = "assistant"
+EVENT: Final = "event"
+"""A typed event, before it is known whether an operator trusts its agent."""
+QUOTED: Final = "quoted"
+_OF: Final[Mapping[str, Authority]] = {EVENT: Authority.USER, **{one.value: one for one in Authority}}
+_STATES: Final = {
+    row.projection.entity: row.projection.says[0].memory
+    for row in AGENT_TYPES.values()
+    if row.projection is not None and row.projection.entity and row.projection.says
+}
+"""Entity type → what its events state."""
+_TYPES: Final = ("type", "source_type", "target_type")
+_SHOWN: Final = "authority"
+_WHO: Final[Mapping[Authority, str]] = {
+    Authority.OPERATOR: "an operator",
+    Authority.AGENT: "an agent that an operator trusts",
+    Authority.USER: "a user",
+    Authority.ASSISTANT: "an assistant, or an agent that no operator trusts,",
+    Authority.QUOTED: "somebody whose words were reported",
+}
+
+
+class Trust(NamedTuple):
+    """Which agents an operator trusts."""
+
+    agents: frozenset[str] = frozenset()
+
+    def ranked(self, contribution: Contribution, *, shared: bool) -> Contribution:
+        """Return the contribution with its typed events told by a trusted agent or by an assistant. `shared`: True if
+        every subject will see it. Then an assistant states nothing, and it never makes a rule."""
+        claims: Sequence[Mapping[str, Any]] = contribution.body.get("claims", ())
+        if not claims:
+            return self._of_entity(contribution, shared=shared)
+        by = Authority.AGENT if contribution.agent_id in self.agents else Authority.ASSISTANT
+        told = [{**claim, "by": by.value} if claim["by"] == EVENT else claim for claim in claims]
+        if shared or contribution.body["memory"] == Memory.POLICY:
+            told = [claim for claim in told if rank_of(claim["by"]) >= Authority.USER.rank]
+        return contribution if told == claims else contribution.saying(claims=told)
+
+    def _of_entity(self, contribution: Contribution, *, shared: bool) -> Contribution:
+        """The entity of an event that states something repeats the statement, so it counts like that."""
+        body = contribution.body
+        states = {_STATES[one] for name in _TYPES if (one := body.get(name)) in _STATES}
+        if not states or contribution.agent_id in self.agents or not (shared or Memory.POLICY in states):
+            return contribution
+        return contribution.saying(seen=[])
+
+    def of(self, said_by: Sequence[str] | None, sources: Sequence[Contribution]) -> Authority:
+        """Return the authority of a statement. Without authors (entities, corrections) it is that of its agents."""
+        if said_by:
+            return max((_OF[by] for by in said_by), key=lambda one: one.rank)
+        trusted = any(one.agent_id in self.agents for one in sources)
+        return Authority.AGENT if trusted else Authority.ASSISTANT
+
+
+def rank_of(by: str) -> int:
+    return _OF[by].rank
+
+
+def binds(record: KnowledgeRecord) -> bool:
+    """Return True if a rule must not be overridden: an operator's, a trusted agent's, or the reader's own."""
+    told = record.body.get(_SHOWN)
+    if told is None:
+        return USER in record.body.get("said_by", (USER,))
+    authority = Authority(told)
+    return authority.rank > Authority.USER.rank or (authority is Authority.USER and record.subject_id is not None)
+
+
+def authority_of(record: KnowledgeRecord) -> Authority | None:
+    """Return the authority that a record says; None if it says none."""
+    return Authority(record.body[_SHOWN]) if _SHOWN in record.body else None
+
+
+def who(authority: Authority) -> str:
+    return _WHO[authority].rstrip(",")
+
+
+def why(record: KnowledgeRecord) -> str:
+    """Return one sentence: why the record is believed, and what would outweigh it."""
+    told = record.body.get(_SHOWN) or max(
+        (_OF[by] for by in record.body.get("said_by", ())), key=lambda one: one.rank, default=Authority.ASSISTANT
+    )
+    authority, sessions = Authority(told), record.body.get("sessions", 1)
+    above = [who(one) for one in Authority if one.rank > authority.rank]
+    by = f"user {record.subject_id}" if authority is Authority.USER and record.subject_id else _WHO[authority]
+    times = "one session" if sessions == 1 else f"{sessions} sessions"
+    equal = "a later statement with the same authority"
+    return f"Believed because {by} said so in {times}; {' or '.join((equal, *above))} would outweigh it."

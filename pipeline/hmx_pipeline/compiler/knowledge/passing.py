@@ -1,0 +1,84 @@
+"""Passing claims: what matters in its own session only, and what a later session could use.
+
+Input: a segment with its actions. A statement that explains a request, and an order that is carried out at once, are
+about that request: they stand only when another session says the same.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from hmx_pipeline.compiler.knowledge import forms
+from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
+from hmx_pipeline.compiler.knowledge.classifier import scores
+from hmx_pipeline.compiler.knowledge.english import Claim
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import Segment
+from hmx_pipeline.contracts.knowledge import Memory
+from hmx_pipeline.languages.cues import cue
+from hmx_pipeline.segments.action_names import EDIT
+from hmx_pipeline.segments.pairing import Action
+
+SESSIONS: Final = 2
+"""In so many sessions a passing claim is said before it stands."""
+_LASTING: Final = re.compile("|".join(cue(kind).pattern for kind in ("always", "deny")), re.IGNORECASE)
+_BANS: Final = cue("deny")
+_CERTAIN: Final = 40
+"""Score from which a sentence is a rule although the agent does something next."""
+_ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
+_ID_LENGTH: Final = 4
+_ASKS: Final = re.compile("[?？]")
+
+
+class Context:
+    """What happened around the claims of a segment."""
+
+    def __init__(self, segment: Segment, actions: Sequence[Action]) -> None:
+        self._steps, self._actions = segment.steps, actions
+
+    def passes(self, at: int, claim: Claim, *, introduced: bool) -> bool:
+        """Return True for a claim of the step `at` that is about its request. `introduced`: the user had to say who
+        they are, so they are a customer and speak of their own case."""
+        if self._steps[at].actor != USER:
+            return False
+        if claim.memory is Memory.POLICY:
+            return claim.loose and self._ordered_once(at, claim.text, introduced=introduced)
+        if claim.loose and (introduced or self._in_question(at) or self._acted_after(at)):
+            return True
+        about_others = claim.memory is Memory.FACT and not claim.subject.startswith((USER, TEAM))
+        return about_others and (self._acted_after(at, EDIT) or self._hands_over(at, claim))
+
+    def _hands_over(self, at: int, claim: Claim) -> bool:
+        """Return True for `the origin is Rome` where a later action takes Rome: of another case it says nothing."""
+        given = claim.value.casefold()
+        later = (value.casefold() for action in self._actions if action.position > at for value in action.values)
+        return claim.subject.isalpha() and claim.subject.islower() and given in later
+
+    def _ordered_once(self, at: int, rule: str, *, introduced: bool) -> bool:
+        """Return True if a rule by its words alone is what is to be done now; a ban is more."""
+        if _ASKS.search(self._steps[at].text) and forms.POINTING.search(rule):
+            return True
+        if _BANS.match(rule):
+            return False
+        if introduced or self._acted_after(at, EDIT):
+            return True
+        return self._acted_after(at) and scores(rule).rule < _CERTAIN
+
+    def _in_question(self, at: int) -> bool:
+        """Return True if the message asks something besides, or answers a question of the agent."""
+        before = next((step for step in reversed(self._steps[:at]) if step.role is Role.MESSAGE), None)
+        asked = before is not None and before.actor != USER and _ASKS.search(before.text) is not None
+        return asked or _ASKS.search(self._steps[at].text) is not None
+
+    def refuses(self, rule: Claim) -> bool:
+        """Return True if a rule names an id that the segment's actions took, and no word says that it is to last."""
+        if rule.memory is not Memory.POLICY or _LASTING.search(rule.text):
+            return False
+        ids = [found for found in _ID.findall(rule.text.casefold()) if len(found) >= _ID_LENGTH]
+        return any(given in value.casefold() for given in ids for action in self._actions for value in action.values)
+
+    def _acted_after(self, at: int, verb: str = "") -> bool:
+        """Return True if the agent did something, or did this, before the user spoke again."""
+        spoke = (n for n, step in enumerate(self._steps) if n > at and step.role is Role.MESSAGE and step.actor == USER)
+        until = next(spoke, len(self._steps))
+        return any(at < action.position < until and verb in ("", action.verb) for action in self._actions)

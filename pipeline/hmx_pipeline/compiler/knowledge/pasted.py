@@ -1,0 +1,150 @@
+"""Pasted text in a message: what its author only shows, such as a page, a mail, a log, a quote or a transcript.
+
+Input: a message. Output: the message with a mark instead of each pasted part, so that no sentence joins what stood
+around it. What an introduction announces (`Here is the page:`) is pasted up to the message's end, because whoever wrote
+the page decides what it contains, closing marks included. When in doubt text counts as pasted: then it states nothing.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hmx_pipeline.languages.cues import cue
+from hmx_pipeline.segments.speakers import LABELS, speaker_of
+
+MARK: Final = "\0"
+"""Stands for pasted text."""
+_LOOKS: Final = re.compile(
+    r"[\n:：<`~\"“„«「>|#\[{\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]|--"
+)
+_TYPED: Final = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+"""Characters that nobody types, and that hide text or its order."""
+_FENCE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_MARKUP: Final = re.compile(r"<!--.*?(?:-->|\Z)|<(\w+)(?:\s[^<>]*)?>.*?</\1\s*>", re.DOTALL)
+_SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "❯", "│", "\t", "    ", "![", "[//]", "=== ")
+"""How quoted or pasted lines begin."""
+_LOGGED: Final = re.compile(
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[\d\d?:\d\d|\d\d?:\d\d(?: ?[APap][Mm])? [-–—] "
+    r"|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b[\]:]?\s"
+)
+_TAG: Final = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_TEMPLATE: Final = re.compile(r"<\||<<|\[/?INST\]")
+"""How chat templates of models mark whose turn it is."""
+_OBJECT: Final = re.compile(r"\s*[\[{]+\s*(?:[\"'}\]]|$)")
+_CLOSED: Final = re.compile(r".*[\]}]\s*[,;]?\s*$")
+_RULED: Final = re.compile(r"[-_=*]{2,}.*\w.*[-_=*]{3,}\s*$|Traceback \(")
+"""A ruler with words, which begins what was forwarded or copied."""
+_OPENED: Final = re.compile(r"[\"“„«「]([^\"”“»」\n]*)$")
+_ENDS: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」"}
+_NAME: Final = r"[A-ZÀ-Þ](?:['’][A-ZÀ-Þ]|c[A-Z])?[a-zß-ÿ]+(?:[-'’][A-Za-zÀ-ÿ]+)?\.?"
+_NAMED: Final = re.compile(
+    rf"[*_@<]*(?P<first>{_NAME})(?P<more>(?: {_NAME}){{0,2}}(?: ?[(\[][^)\]]{{1,40}}[)\]])?)[*_]*(?::[*_]*\s|>)"
+    rf"|(?:{_NAME} ){{1,2}}{_NAME}:$|(?:[A-ZÀ-Þ]{{2,}} ){{1,2}}[A-ZÀ-Þ]{{2,}}:\s"
+    r"|@[\w.-]{1,40}:\s|<@?[a-z][\w.-]{0,40}> "
+)
+"""A speaker in front of a line: `Eve Smith (Sales): `, `**Eve**: `, `@eve: `, `<eve> `."""
+_COLON: Final = re.compile(r".{1,160}[:：]\s*$|.{1,120}?(?::\s|：)")
+_HEADERS: Final = re.compile(rf"\s*(?:{cue('headers').pattern})\s?[:：]", re.IGNORECASE)
+_ROLE: Final = re.compile(rf"[\s#*<\[(]*/?(?:{cue('roles').pattern})(?:\s?[:：]|[\])>]|\s*$)", re.IGNORECASE)
+_SOURCES: Final = cue("sources")
+_REPORTS: Final = cue("quotes")
+_HANDLES: Final = cue("handles")
+_POINTS: Final = cue("shows")
+_DECLARES: Final = cue("declares")
+
+
+def without_pasted(text: str) -> str:
+    """Return the message as its author wrote it."""
+    if _LOOKS.search(text) is None:
+        return text
+    if text.count("```") % 2:
+        text = text[: text.index("```")]
+    if "<" in text:
+        text = _MARKUP.sub(f" {MARK} ", text)
+    lines = text.split("\n")
+    kept = [*_own(lines)]
+    return _FENCE.sub(f" {MARK} ", "\n".join(kept))
+
+
+def _own(lines: Sequence[str]) -> Iterator[str]:
+    """Yield each line, or a mark for a pasted one, up to the first that begins what somebody else wrote."""
+    shown, speaking, fenced, until = False, False, False, ""
+    for at, line in enumerate(lines):
+        if fenced or line.startswith(("```", "~~~")):
+            fenced ^= line.startswith(("```", "~~~"))
+            yield line
+            continue
+        speaks = (at > 0 or not speaker_of(line)) and _speaks(line)  # the caller judges one before the whole message
+        begins = _begins(line, lines[at + 1 :])
+        if begins >= 0:
+            yield f"{line[:begins]} {MARK}"
+            return
+        if until:
+            over = any(mark in line for mark in until)
+            until = "" if over else until
+            yield MARK
+            continue
+        shown = bool(line.strip()) and (shown or line.startswith(">"))
+        speaking = bool(line.strip()) and (speaking or speaks)
+        until = _until(line, lines[at + 1 :])
+        yield MARK if until or shown or speaking or _is_shown(line) else line
+
+
+def _speaks(line: str) -> bool:
+    """Return True if a speaker's name stands before the line, and not a label."""
+    named = _NAMED.match(line)
+    if named is None:
+        return False
+    first, *more = f"{named['first'] or ''}{named['more'] or ''}".split() or [""]
+    return first.capitalize() not in LABELS and (not more or more[-1].capitalize() not in LABELS)
+
+
+def _is_shown(line: str) -> bool:
+    return (
+        line.startswith(_SHOWN)
+        or _LOGGED.match(line) is not None
+        or _TYPED.search(line) is not None
+        or (_OBJECT.match(line) is not None and _CLOSED.match(line) is not None)
+    )
+
+
+def _until(line: str, rest: Sequence[str]) -> str:
+    """Return what closes a quote that the line opens and leaves open."""
+    if _OBJECT.match(line) is not None and _CLOSED.match(line) is None:
+        return MARK  # no line has it, so to the message's end
+    opened = _OPENED.search(line)
+    if opened is None or (opened[0][0] == '"' and line.count('"') % 2 == 0):
+        return ""
+    marks = _ENDS[opened[0][0]]
+    return marks if any(mark in one for one in rest for mark in marks) else ""
+
+
+def _begins(line: str, rest: Sequence[str]) -> int:
+    """Return where in the line somebody else's text begins that lasts to the message's end; -1 if it does not."""
+    if _RULED.match(line) or _TEMPLATE.search(line) or _ROLE.match(line) or _TAG.match(line):
+        return 0
+    if _HEADERS.match(line) and rest and _HEADERS.match(rest[0]):
+        return 0
+    follows = any(map(str.strip, rest))
+    colon = _COLON.match(line)
+    if colon is not None and (follows or line[colon.end() :].strip()) and _introduces(line, colon.end()):
+        return colon.end()
+    handles = _HANDLES.search(line)
+    return len(line) if follows and handles is not None and _POINTS.search(line, handles.start()) else -1
+
+
+def _introduces(line: str, end: int) -> bool:
+    """Return True if the words up to the colon announce a text of somebody else."""
+    before = line[:end].rstrip(" :：")
+    if _HANDLES.search(before) is not None and _POINTS.search(before) is not None:
+        return True
+    declared = [*_DECLARES.finditer(before)]
+    if declared and declared[-1].end() == len(before):
+        return False
+    source = _SOURCES.search(before)
+    if line[end:].strip():
+        return _REPORTS.search(before) is not None or (
+            source is not None
+            and (_POINTS.match(before) is not None or _POINTS.search(before, source.end()) is not None)
+        )
+    return (source is not None and _POINTS.search(before) is not None) or _REPORTS.search(before) is not None

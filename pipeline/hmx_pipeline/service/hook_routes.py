@@ -1,0 +1,139 @@
+"""`POST /v1/hooks/claude-code`: takes a hook's JSON, appends what it tells, and answers in the hook's form.
+
+Enters: the JSON of one hook. Leaves: context from memory, or an empty object: within `X-HMX-Deadline-Ms`, empty rather
+than late. `X-HMX-Appended` says what became of the events: `pending` means that Kafka has not acknowledged them, so the
+hook should be sent again, with the same `X-HMX-Delivery`.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import Response
+from pydantic import ValidationError
+
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.doors.claude_code_hooks import HOOKS, UNMAPPED, HookCall, hook_answer, read_hook
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.queries.context_pack import make_pack
+from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.service.access import Writer, admitted
+from hmx_pipeline.service.body import media_type, parsed, read_body
+from hmx_pipeline.service.fair_turns import FairTurns
+from hmx_pipeline.service.hippocortex.capture import Captures
+from hmx_pipeline.service.memory import store_of
+from hmx_pipeline.service.problems import ProblemError, ProblemKind
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
+
+BODY_BYTES: Final = 16 * MB
+JSON: Final = "application/json"
+APPENDED: Final = "X-HMX-Appended"
+UNKNOWN: Final = "unknown"
+"""Metrics label of hooks that have no mapping."""
+LATEST_MS: Final = 30_000
+
+router: Final = APIRouter()
+_late: Final[set[asyncio.Task[Any]]] = set()
+"""Appends that go on after their answer; a task that nobody holds may be collected."""
+
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {JSON: {"schema": {"type": "object", "description": "The JSON that Claude Code gives a hook"}}},
+    }
+}
+Deadline = Annotated[int | None, Header(alias="X-HMX-Deadline-Ms", ge=1, le=LATEST_MS)]
+Delivery = Annotated[str, Header(alias="X-HMX-Delivery", max_length=128)]
+
+
+@router.post("/v1/hooks/claude-code", openapi_extra=_BODY)
+async def post_claude_code_hook(
+    request: Request, tenant: Writer, deadline_ms: Deadline = None, delivery: Delivery = ""
+) -> Response:
+    """Takes a hook of Claude Code: appends what it tells, and answers with what memory knows, in the hook's form."""
+    started = asyncio.get_running_loop().time()
+    media_type(request, (JSON,))
+    body = await read_body(request, BODY_BYTES)
+    call = await parsed(request, tenant, body, lambda: _read(body, delivery))
+    hook = call.hook if call.hook in HOOKS else UNKNOWN
+    within = (deadline_ms or HOOKS.get(call.hook, UNMAPPED).deadline_ms) / 1000
+    tell, ask = _task(_told(request, tenant, call)), _task(_asked(request, tenant, call))
+    left = within - (asyncio.get_running_loop().time() - started)
+    await asyncio.wait({tell, ask}, timeout=max(0.0, left))
+    appended = tell.result() if tell.done() else "pending"
+    answer = ask.result() if ask.done() else {}
+    ask.cancel()
+    METRICS.hooks.labels(hook, "late" if not ask.done() else "context" if answer else "empty").inc()
+    return Response(orjson.dumps(answer), media_type=JSON, headers={APPENDED: appended})
+
+
+def _task(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    task = asyncio.create_task(work)
+    _late.add(task)
+    task.add_done_callback(_late.discard)
+    return task
+
+
+def _read(body: bytes, delivery: str) -> HookCall:
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        fields = None
+    call = read_hook(fields, delivery) if isinstance(fields, dict) else None
+    if call is None:
+        raise ProblemError(
+            ProblemKind.INVALID_REQUEST, "send the JSON of a hook: hook_event_name, session_id", path="$"
+        )
+    return call
+
+
+async def _told(request: Request, tenant: str, call: HookCall) -> str:
+    """Appends the events. Returns what became of them."""
+    captures: Captures = request.app.state.captures
+    sent = _captures_of(call)
+    if not sent:
+        return "none"
+    try:
+        taken = await captures.take(tenant, sent)
+    except ProblemError:
+        return "pending"
+    if any(one.refused for one in taken):
+        return "rejected"
+    return "duplicate" if all(one.duplicate for one in taken) else "yes"
+
+
+def _captures_of(call: HookCall) -> Sequence[bytes]:
+    return [
+        orjson.dumps(
+            {
+                "type": draft.event_type,
+                "sessionId": call.session_id,
+                "payload": draft.content,
+                "metadata": {"agentId": call.agent_id, **call.metadata, **draft.metadata},
+                **({"idempotencyKey": draft.key} if draft.key else {}),
+            }
+        )
+        for draft in call.drafts
+    ]
+
+
+async def _asked(request: Request, tenant: str, call: HookCall) -> dict[str, Any]:
+    """Returns the answer; empty if the key may not read, or memory cannot be read now."""
+    asked = call.question
+    if asked is None or not admitted(request, tenant):
+        return {}
+    turns: FairTurns = request.app.state.packs
+    try:
+        wanted = PackRequest(
+            query=asked.query,
+            tenant_id=tenant,
+            token_budget=asked.token_budget,
+            session_id=call.session_id,
+            sections=list(asked.sections) or None,
+        )
+        pack = await turns.run(tenant, make_pack, store_of(request), wanted)
+    except (ProblemError, StoreUnavailableError, TamperedError, ValidationError):
+        return {}
+    return hook_answer(call.hook, [entry.content for entry in pack.entries])

@@ -1,0 +1,201 @@
+"""What operators erase leaves the state of both stages, whenever it comes, and what is late of it is turned away."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
+from hmx_pipeline.contracts.evidence import EvidenceControl
+from hmx_pipeline.contracts.headers import KIND, REASON, header
+from hmx_pipeline.intake.control_records import erase
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import ARTIFACTS, ERASURES, EVENTS_DLQ, EVIDENCE, KNOWLEDGE
+from tests.support.evidence import control, evidence
+from tests.support.inprocess import Ran, barrier_record, law_five, run, sessions_fold, signed
+from tests.support.records import START_MS, LogRecord, log
+from tests.support.sessions import interleaved, session
+
+Json = dict[str, Any]
+NOW = START_MS + 1_000_000_000
+"""After all events of the sessions here."""
+GONE = "session-1"
+
+
+def erasure(scope: ErasedScope = ErasedScope.SESSION, name: str = GONE, **more: Any) -> Erasure:
+    return Erasure(erasure_id="e-1", tenant_id="acme", scope=scope, name=name, at=NOW, **more)
+
+
+def events(subject: bool = False) -> list[Json]:
+    """Three sessions; with `subject`, the second of one names its person in its third event only."""
+    mixed = interleaved([session(n) for n in range(3)], 7)
+    if subject:
+        third = [one for one in mixed if one["session_id"] == GONE][2]
+        third["metadata"] = {"subject_id": "ada"}
+    return mixed
+
+
+def placed(records: Sequence[LogRecord]) -> list[LogRecord]:
+    return [replace(record, offset=n, timestamp=START_MS + 10 * n) for n, record in enumerate(records)]
+
+
+def with_erasure(told: Sequence[Json], at: int, asked: Erasure) -> list[LogRecord]:
+    records = log(list(enumerate(told)))
+    records.insert(at, signed(erase(asked, 0), 0, 0, 0))
+    return placed([*records, barrier_record(0, offset=0)])
+
+
+def of_others(result: Ran) -> list[tuple[str, bytes | None]]:
+    return [
+        (episode["id"], episode["payload"].get("text")) for episode in result.episodes if episode["sessionId"] != GONE
+    ]
+
+
+def letters(result: Ran) -> list[tuple[bytes | None, bytes | None, bytes | None]]:
+    return [(header(one.headers, REASON), one.key, one.value) for one in result.on(EVENTS_DLQ)]
+
+
+@settings(max_examples=20)
+@given(at=st.integers(0, 40))
+def test_whenever_a_session_is_erased_it_leaves_the_state_and_what_is_late_of_it_has_no_bytes(at: int) -> None:
+    told = events()
+    at = min(at, len(told))
+    records = with_erasure(told, at, erasure())
+    result = run(sessions_fold, records, cut=lambda _: 1, restores=True)
+    assert result.outputs == run(sessions_fold, records).outputs
+    assert not [key for key in [*result.state, *result.journals] if GONE in key and not key.startswith("x/")]
+    late = sum(one["session_id"] == GONE for one in told[at:])
+    assert letters(result) == [(b"erased", None, None)] * late
+    assert of_others(result) == of_others(run(sessions_fold, with_erasure(told, at, erasure(name="nothing"))))
+    outcomes = ("released", "released_late", "duplicate", "rejected", "rerouted", "control")
+    assert sum(result.counts.get(name, 0) for name in outcomes) == len(records)
+
+
+def test_what_waits_behind_a_gap_is_turned_away_with_its_session() -> None:
+    told = [one for one in events() if one["session_id"] == GONE]
+    records = with_erasure([told[0], *told[2:5]], 4, erasure())
+    result = run(sessions_fold, records)
+    assert letters(result) == [(b"erased", None, None)] * 3
+    assert result.counts["released"] == 1
+
+
+def test_an_erased_subject_takes_its_sessions_along_and_a_later_session_stays() -> None:
+    told = events(subject=True)
+    asked = erasure(ErasedScope.SUBJECT, "ada", sessions=[mark_of("acme", ErasedScope.SESSION, "known-before")])
+    later = [one | {"timestamp": "2099-01-01T00:00:00.000Z", "session_id": "new"} for one in told[:3]]
+    old = told[3] | {"session_id": "known-before", "event_id": "late", "sequence": 0}
+    records = placed([*with_erasure(told, len(told), asked), *log(list(enumerate([*later, old])))])
+    result = run(sessions_fold, records)
+    assert result.counts["erased_session"] == 1
+    assert letters(result) == [(b"erased", None, None)]
+    assert {e["sessionId"] for e in result.episodes[len(told) :]} == {"new"}
+    (output,) = result.on(ERASURES)
+    mark = ErasureMark.model_validate_json(output.value or b"")
+    wanted = {mark_of("acme", ErasedScope.SESSION, name) for name in (GONE, "known-before")}
+    assert set(mark.marks) == wanted | {mark_of("acme", ErasedScope.SUBJECT, "ada")}
+    assert mark.before == len(told)
+    assert b"ada" not in (output.key or b"") + (output.value or b"")
+
+
+def test_a_tenants_erasure_does_not_touch_another() -> None:
+    told = [*session(1), *session(2, "other")]
+    result = run(sessions_fold, with_erasure(told, len(told), erasure(ErasedScope.TENANT, "")))
+    assert not [key for key in result.state if "acme" in key and not key.startswith("x/")]
+    assert [key for key in result.state if key.startswith("s/other/")]
+
+
+def test_erasures_need_our_signature() -> None:
+    forged = LogRecord(0, 0, START_MS, b"k", erase(erasure(), 0), [])
+    result = run(sessions_fold, placed([*log(list(enumerate(session(1)))), forged]))
+    assert [reason for reason, *_ in letters(result)] == [b"reserved"]
+    assert [key for key in result.state if GONE in key]
+
+
+# patterns
+
+
+def erased_record(name: str, scope: ErasedScope = ErasedScope.SESSION) -> LogRecord:
+    mark = ErasureMark(
+        erasure_id="e-1", tenant_id="acme", at=NOW, marks=[mark_of("acme", scope, name)], partition=0, before=9
+    )
+    value = EvidenceControl(kind="erasure", erased=mark).to_json()
+    return LogRecord(0, 0, START_MS, b"erasure", value, [(KIND, b"erasure")])
+
+
+def standing(result: Ran, topic: str) -> dict[bytes, Json]:
+    """What a compacted topic holds in the end."""
+    last: dict[bytes, Json] = {}
+    for output in result.on(topic):
+        last.pop(output.key or b"", None)
+        if output.value is not None:
+            last[output.key or b""] = orjson.loads(output.value)
+    return last
+
+
+def without(session_id: str) -> list[LogRecord]:
+    return [r for r in evidence() if orjson.loads(r.value or b"").get("session_id") != session_id]
+
+
+@cache
+def never() -> Ran:
+    """What a session leaves that never was."""
+    return run(PatternsFold, spoken(without("session-3")))
+
+
+def spoken(records: Sequence[LogRecord], *places: int) -> list[LogRecord]:
+    """With barriers at these places and at the end."""
+    log = list(records)
+    for place in sorted(places, reverse=True):
+        log.insert(place, control("barrier", 0, 0))
+    paced = [replace(record, offset=n, timestamp=START_MS + 20_000 * n) for n, record in enumerate(log)]
+    return [*paced, control("barrier", 20_000 * (len(paced) + 60), len(paced))]
+
+
+@settings(max_examples=8)
+@given(place=st.integers(0, 200), talk=st.lists(st.integers(0, 200), max_size=3))
+def test_after_an_erasure_memory_is_as_if_its_session_had_never_been(place: int, talk: list[int]) -> None:
+    told = evidence()
+    own = [n for n, r in enumerate(told) if orjson.loads(r.value or b"").get("session_id") == "session-3"]
+    log = list(told)
+    log.insert(max(place, own[-1] + 1), erased_record("session-3"))
+    result = run(PatternsFold, spoken(log, *talk))
+    clean = never()
+    assert not [key for key in result.state if key.startswith("m/") and "session-3" in key]
+    assert "session-3" not in repr([v for k, v in result.state.items() if k.startswith("p/")])
+    live = [a for a in standing(result, ARTIFACTS).values() if a["status"] in ("active", "draft")]
+    wanted = [a for a in standing(clean, ARTIFACTS).values() if a["status"] in ("active", "draft")]
+    assert law_five(live) == law_five(wanted)
+    assert standing(result, KNOWLEDGE) == standing(clean, KNOWLEDGE)
+
+
+def test_no_older_version_that_rested_on_it_stays_in_the_topic() -> None:
+    told = evidence()
+    own = {
+        e
+        for r in told
+        for f in [orjson.loads(r.value or b"")]
+        if f.get("session_id") == "session-3"
+        for e in f["source_events"]
+    }
+    result = run(PatternsFold, spoken([*told, erased_record("session-3")], 40, 80, len(told)))
+    for topic in (ARTIFACTS, KNOWLEDGE):
+        assert not [one for one in standing(result, topic).values() if not own.isdisjoint(one["source_events"])]
+    assert result.counts["erased_contribution"] > 0
+    assert result.counts["artifact_erased"] > 0
+
+
+def test_a_whole_tenant_leaves_nothing_in_state_and_topics() -> None:
+    result = run(PatternsFold, spoken([*evidence(), erased_record("", ErasedScope.TENANT)], 100))
+    assert not standing(result, ARTIFACTS)
+    assert not standing(result, KNOWLEDGE)
+    assert {key[0] for key in result.state} <= {"b"}
+
+
+def test_evidence_of_an_erasure_names_no_person() -> None:
+    asked = erasure(ErasedScope.SUBJECT, "ada")
+    result = run(sessions_fold, with_erasure(events(), 3, asked))
+    assert not [output for output in result.on(EVIDENCE) if b'"ada"' in (output.value or b"")]

@@ -1,0 +1,186 @@
+"""Claude Code's hooks against the service on a real Kafka and Redis, and the plugin's script against both."""
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from hmx_pipeline.kafka.clients import Cluster, read_partition
+from hmx_pipeline.service import hook_routes
+from hmx_pipeline.service.hook_routes import APPENDED
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import Blocks, connect
+from hmx_pipeline.store.projection import commands_of
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.topology import EVENTS
+from tests.support.memory import artifact, artifact_as_read, procedure
+from tests.support.pipeline import create_topics, new_settings
+from tests.support.service import serving
+from tests.support.waiting import PATIENCE_S
+
+PLUGIN = Path(__file__).parents[2] / "integrations" / "claude-code"
+ROUTE = "/v1/hooks/claude-code"
+ACME = {"X-HMX-Tenant": "acme"}
+CALL = {"tool_name": "Bash", "tool_input": {"command": "npm test"}, "tool_use_id": "toolu_1"}
+PATIENT = {"X-HMX-Deadline-Ms": "30000"}
+
+
+@pytest.fixture(scope="module")
+def settings(kafka: str, redis_url: str) -> Iterator[Settings]:
+    made = new_settings(kafka, redis_url)
+    create_topics(made, partitions=1)
+    client, keys = connect(redis_url), Keys(made.topic_prefix)
+    known = artifact_as_read(artifact("a1", "Deploy staging", content=procedure("check namespace", "apply it")), 0)
+    assert Blocks(client, keys).apply(f"{known.topic}/0", None, 1, commands_of(keys, [known])).at == 1
+    yield made
+    for key in client.scan_iter(match=f"{made.topic_prefix}*"):
+        client.delete(key)
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def service(settings: Settings) -> Iterator[httpx.Client]:
+    with serving(settings) as client:
+        yield client
+
+
+def hook(name: str, session: str, **fields: Any) -> dict[str, Any]:
+    return {"hook_event_name": name, "session_id": session, "cwd": "/home/dev/shop", **fields}
+
+
+def post(service: httpx.Client, fields: dict[str, Any], **headers: str) -> httpx.Response:
+    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.post(ROUTE, json=fields, headers={**ACME, **PATIENT, **said})
+
+
+def logged(settings: Settings, session: str) -> list[dict[str, Any]]:
+    """The events of a session as they stand in the log."""
+    topic, kafka = settings.topic_prefix + EVENTS, settings.require_kafka()
+    with closing(Cluster(kafka)) as cluster:
+        marks = cluster.watermarks(topic, 0)
+    found = [orjson.loads(message.value() or b"") for message in read_partition(kafka, topic, 0, marks)]
+    return [event for event in found if event["session_id"] == session]
+
+
+def test_a_prompt_is_appended_and_answered_with_memory_in_the_hooks_form(
+    service: httpx.Client, settings: Settings
+) -> None:
+    answer = post(service, hook("UserPromptSubmit", "s1", prompt="deploy staging"), X_HMX_Delivery="d1")
+    assert (answer.status_code, answer.headers[APPENDED]) == (200, "yes")
+    said = answer.json()["hookSpecificOutput"]
+    assert said["hookEventName"] == "UserPromptSubmit"
+    assert "check namespace" in said["additionalContext"]
+    (event,) = logged(settings, "s1")
+    assert (event["event_type"], event["content"]["text"]) == ("message", "deploy staging")
+    assert (event["tenant_id"], event["agent_id"]) == ("acme", "claude-code")
+
+
+def test_a_hook_sent_twice_is_one_event(service: httpx.Client, settings: Settings) -> None:
+    done = hook("PostToolUse", "s2", **CALL, tool_response={"stdout": "12 passed", "stderr": ""})
+    assert [post(service, done).headers[APPENDED] for _ in range(2)] == ["yes", "duplicate"]
+    (event,) = logged(settings, "s2")
+    assert (event["event_type"], event["content"]["output"]) == ("test_run", "12 passed")
+
+
+def test_a_hook_that_is_not_known_is_answered_empty_and_counted(service: httpx.Client) -> None:
+    before = counted(service, 'hook="unknown"')
+    answer = post(service, hook("HologramShown", "s3"))
+    assert (answer.status_code, answer.json(), answer.headers[APPENDED]) == (200, {}, "none")
+    assert counted(service, 'hook="unknown"') == before + 1
+
+
+def counted(service: httpx.Client, label: str) -> float:
+    lines = [line for line in service.get("/metrics").text.splitlines() if line.startswith("hmx_http_hooks_total")]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if label in line)
+
+
+def test_an_event_that_intake_refuses_is_said_to_be(service: httpx.Client) -> None:
+    answer = post(service, hook("Stop", "s" * 600, last_assistant_message="Done."))
+    assert (answer.status_code, answer.headers[APPENDED]) == (200, "rejected")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'"x"', b'{"session_id": "s"}', b'{"hook_event_name": "Stop'])
+def test_what_is_no_hook_is_a_problem(service: httpx.Client, body: bytes) -> None:
+    headers = {**ACME, "Content-Type": "application/json"}
+    assert service.post(ROUTE, content=body, headers=headers).json()["error"]["code"] == "validation_error"
+
+
+def test_it_answers_empty_rather_than_late(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+
+    def held(*_: Any) -> Any:
+        free.wait(PATIENCE_S)
+        raise AssertionError("nobody waits for it")
+
+    monkeypatch.setattr(hook_routes, "make_pack", held)
+    try:
+        answer = post(service, hook("PreToolUse", "s4", **CALL), X_HMX_Deadline_Ms="20")
+        assert (answer.status_code, answer.json()) == (200, {})
+    finally:
+        free.set()
+
+
+def test_without_kafka_a_hook_is_answered_in_time_and_asks_to_be_sent_again(redis_url: str) -> None:
+    with serving(new_settings("127.0.0.1:1", redis_url)) as away:
+        answer = post(away, hook("Stop", "s5", last_assistant_message="Done."), X_HMX_Deadline_Ms="50")
+    assert (answer.status_code, answer.json(), answer.headers[APPENDED]) == (200, {}, "pending")
+
+
+def run_script(spool: Path, url: str, mode: str, fields: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    named = {"HMX_SERVICE_URL": url, "HMX_TENANT": "acme", "HMX_SPOOL": str(spool)}
+    return subprocess.run(
+        [PLUGIN / "hooks" / "hmx-hook", mode, "20000"],
+        input=json.dumps(fields), env={"PATH": os.environ["PATH"], **named}, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the plugin's script needs curl")
+
+
+@needs_curl
+def test_the_script_keeps_what_it_cannot_deliver_and_sends_it_when_the_service_is_back(
+    service: httpx.Client, settings: Settings, tmp_path: Path
+) -> None:
+    spool = tmp_path / "spool"
+    for number in range(3):
+        ran = run_script(spool, "http://127.0.0.1:1", "tell", hook("UserPromptSubmit", "s6", prompt=f"go on {number}"))
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert len(list(spool.glob("*.json"))) == 3
+    assert spool.stat().st_mode & 0o077 == 0
+    ran = run_script(spool, str(service.base_url), "tell", hook("UserPromptSubmit", "s6", prompt="deploy staging"))
+    assert "check namespace" in json.loads(ran.stdout)["hookSpecificOutput"]["additionalContext"]
+    deadline = time.monotonic() + PATIENCE_S
+    while list(spool.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(spool.iterdir()) == []
+    said = sorted(event["content"]["text"] for event in logged(settings, "s6"))
+    assert said == ["deploy staging", "go on 0", "go on 1", "go on 2"]
+
+
+@needs_curl
+def test_the_script_keeps_no_question_and_never_fails(tmp_path: Path) -> None:
+    ran = run_script(tmp_path / "spool", "http://127.0.0.1:1", "ask", hook("PreToolUse", "s7", **CALL))
+    assert (ran.returncode, ran.stdout, ran.stderr, list((tmp_path / "spool").iterdir())) == (0, "", "", [])
+    (tmp_path / "file").touch()
+    ran = run_script(tmp_path / "file" / "spool", "http://127.0.0.1:1", "tell", hook("Stop", "s7"))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_every_hook_of_the_plugin_runs_the_script_and_is_one_that_the_service_maps() -> None:
+    hooks = json.loads((PLUGIN / "hooks" / "hooks.json").read_text())["hooks"]
+    assert set(hooks) <= set(hook_routes.HOOKS)
+    for name, groups in hooks.items():
+        for one in (one for group in groups for one in group["hooks"]):
+            script, mode, _ = one["command"].rsplit(" ", 2)
+            assert (script, one["type"]) == ('"${CLAUDE_PLUGIN_ROOT}/hooks/hmx-hook"', "command")
+            assert (mode == "tell") is (hook_routes.HOOKS[name].tells is not None)
