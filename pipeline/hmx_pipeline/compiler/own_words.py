@@ -11,16 +11,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hmx_pipeline.compiler.evidence_kind import Finding
-from hmx_pipeline.compiler.knowledge.word_lists import ANYTHING, NO_SUBJECT, ORDINARY, VAGUE
+from hmx_pipeline.compiler.knowledge.word_lists import ANYTHING, BASE_FORMS, HANGING, NO_SUBJECT, ORDINARY, VAGUE
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.segments.event_text import verb_in
-from hmx_pipeline.segments.lexicon import word_set
+from hmx_pipeline.segments.lexicon import CHOOSING, PLEASANTRIES, STOP_WORDS, word_set
+from hmx_pipeline.segments.masking import sentence, shorten
 
 SUBJECTS: Final = 2
 """Fewest subjects that make a word the tenant's."""
 _MASK: Final = "…"
+_TITLE: Final = 120
 _WORD: Final = re.compile(r"[^\W_]+")
 _FLAG: Final = re.compile(r"(?<!\S)--?([^\W\d_][\w-]*)")
 _MASKS: Final = re.compile(rf"{_MASK}(?:[\s_-]*{_MASK})+")
@@ -35,15 +37,22 @@ _OURS: Final = (
         """
     )
     | ANYTHING
+    | BASE_FORMS
+    | CHOOSING
+    | HANGING
     | NO_SUBJECT
     | ORDINARY
+    | PLEASANTRIES
+    | STOP_WORDS
     | VAGUE
 )
 """Words that artifacts are worded in, or that say nothing of anybody."""
 _VERBS: Final = ("verb", "verbs", "before", "after", "tries", "phases")
 """Fields of bodies with names of actions."""
-_SHARED: Final = ("common", "named")
-"""Fields with values that two of the tenant's subjects have used."""
+_SHARED: Final = ("common", "named", "shared")
+"""Fields with what two of the tenant's subjects have used."""
+_SLOTS: Final = ("slots", "recovery_slots")
+"""Fields of contents whose keys are names of slots."""
 
 
 def of_several(found: Finding, contributions: Sequence[Contribution]) -> Finding:
@@ -52,11 +61,16 @@ def of_several(found: Finding, contributions: Sequence[Contribution]) -> Finding
         return found
     shown = {word.casefold() for text in _texts([found.title, found.summary, found.content, dict(found.checked)])
              for word in _WORD.findall(text)}  # fmt: skip
-    own = _of_one({word for word in shown - _OURS if not _plain(word)}, contributions)
+    names = _in(name for slots in _SLOTS for name in found.content.get(slots, ()))
+    own = _of_one({word for word in shown - _OURS - names if not _plain(word)}, contributions)
     if not own:
         return found
     content, checked = _masked(found.content, own), _masked(dict(found.checked), own)
+    if "goals" in content:
+        content["goals"] = [goal for goal in content["goals"] if _MASK not in goal] or content["goals"]
     title, summary = (_hidden(text, own) for text in (found.title, found.summary))
+    if _MASK in title and content.get("goals"):
+        title = sentence(shorten(content["goals"][0], _TITLE))
     return replace(found, title=title, summary=summary, content=content, checked=checked)
 
 
@@ -85,6 +99,21 @@ def _of_one(words: set[str], contributions: Sequence[Contribution]) -> frozenset
             if not c.subject or by.setdefault(word, c.subject) != c.subject:
                 words.discard(word)
     return frozenset(words & by.keys())
+
+
+def words_of(c: Contribution) -> frozenset[str]:
+    return _words(c)[0]
+
+
+def shared_words(contributions: Sequence[Contribution]) -> set[str]:
+    """Return the words that contributions of two subjects have, or one without a subject."""
+    by: dict[str, str] = {}
+    shared: set[str] = set()
+    for c in contributions:
+        for word in words_of(c) - shared:
+            if not c.subject or by.setdefault(word, c.subject) != c.subject:
+                shared.add(word)
+    return shared
 
 
 @remembered(32 * MB)

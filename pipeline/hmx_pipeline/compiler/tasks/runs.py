@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted
+from hmx_pipeline.compiler.own_words import shared_words, words_of
 from hmx_pipeline.compiler.tasks import own_values
 from hmx_pipeline.compiler.tasks.run_clusters import known, tasks
 from hmx_pipeline.compiler.tasks.slots import SESSIONS
@@ -136,7 +137,8 @@ class _Meant:
 
 def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
     """Add to each run its common values, which belong to no single person: two subjects used them or named them in an
-    instruction; without known subjects, two sessions. Words in error messages of two subjects belong to the tool."""
+    instruction; without known subjects, two sessions. Words that a tool itself brings up belong to the tool. Where
+    subjects are known, add its words that two of them use in any task."""
     values = [run_of(c).values for c in contributions]
     known = any(c.body["subject"] for c in contributions)
     used: dict[str, set[str]] = defaultdict(set)
@@ -154,21 +156,29 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
     for c in contributions:
         for value in used.keys() & _values_in(c.body["asked"]):
             wished[value].add(c.session_id)
+    spoken = shared_words([*contributions, *told]) if known else set()
     apart = {value for c in told for value in used.keys() & _values_in(c.body["told"])}
     for c, own in zip(contributions, values, strict=True):
         common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
         by_others = [value for value in common if named[value]]
         asked = sorted(value for value in own - apart if len(wished[value]) >= SESSIONS)
-        yield c.saying(common=common, named=by_others, wished=asked) if common or asked else c
+        words = sorted(words_of(c) & spoken) if known else []
+        more = {"shared": words} if words else {}
+        yield c.saying(common=common, named=by_others, wished=asked, **more) if common or asked or more else c
 
 
 def _in_errors(contributions: Sequence[Contribution], values: Set[str]) -> dict[str, set[str]]:
-    """Return the words in error messages, each with the subjects that got them."""
+    """Return the words in error messages, each with the subjects that got them; a word is nobody's if the tool was the
+    first to name it, and not the user or the agent."""
     heard: dict[str, set[str]] = defaultdict(set)
     for c in contributions:
-        for value in values & _values_in([deed.error for deed in run_of(c).deeds if deed.error]):
-            if wordlike(value):
-                heard[value].add(c.body["subject"])
+        named = _values_in(c.body["asked"])
+        for deed in run_of(c).deeds:
+            for part in deed.parts(frozenset()):
+                named.update((*part.words, *(value for _, value in part.options if value)))
+            for value in values & _values_in([deed.error]) if deed.error else ():
+                if wordlike(value):
+                    heard[value].add(c.body["subject"] if value in named else "")
     return heard
 
 
