@@ -68,11 +68,12 @@ FIXED = {
             "unpack_rows",
         )
     ),
+    *(f"knowledge.scopes.{name}" for name in ("in_scope", "scope_key", "scope_of")),
     *(f"retrieval.vectors.{name}" for name in ("best_of_both", "document_vectors", "pack_vector", "vector")),
     "retrieval.rerank.reranked", "intake.number_ranges.is_out_of_range", "intake.steps.usable_tags",
-    "knowledge.rulings.correction", "packs.markdown.as_text",
+    "knowledge.fact_timeline.value_name", "knowledge.rulings.correction", "packs.markdown.as_text",
 }  # fmt: skip
-"""Numbers, headers, tags and placed entries, whose lengths have bounds of their own."""
+"""Numbers, headers, tags, keys and placed entries, whose lengths have bounds of their own."""
 WORDS = {
     *(f"intake.secret_names.{name}" for name in ("is_keyed", "is_mixed", "is_random", "names_next")),
     *(f"segments.event_text.{name}" for name in ("cause_words", "effect_words", "verb_in")),

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hmx_pipeline.contracts.evidence import Archive
+from hmx_pipeline.contracts.evidence import Archive, TenantSettings
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, RECENT_IDS, SESSION_FORGOTTEN_MS, WAITING_EVENTS, WINDOW_MS
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.intake.control_records import archive, importing
+from hmx_pipeline.intake.control_records import archive, importing, setting
 from hmx_pipeline.stages.fold import Fold, Output
 from hmx_pipeline.stages.patterns import PatternsFold
 from tests.support.evidence import gift_of
@@ -180,6 +180,28 @@ def test_they_agree_on_what_sessions_teach(strict: bool) -> None:
     report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
     assert not report.faults
     assert report.compared["artifact records"] > report.compared["patterns"] > 2
+
+
+@BOTH
+def test_they_agree_on_whose_it_is(strict: bool) -> None:
+    """Sessions of subjects, of nobody and of one that is named late; the tenant becomes a team, and none again."""
+    dice = random.Random(6)
+    whose = ["u1", "u2", "", "u3", "late"]
+    told = [said(f"s{n}", *dice.sample(SAYINGS, 3), at=40 * n) for n in range(30)]
+    for n, events in enumerate(told):
+        name = whose[n % len(whose)]
+        for event_ in events[2 if name == "late" else 0 :] if name else ():
+            event_["metadata"] = {"user_id": name}
+    events = interleaved(told, dice)
+    sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
+    for at, sharing in ((20, "team"), (60, "subjects")):
+        value = setting(TenantSettings.model_validate({"tenant_id": "acme", "sharing": sharing}), 0, START_MS)
+        sent.append(Sent(150 * at, control="tenant", value=value))
+    sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 30)]
+    sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
+    assert not report.faults
+    assert report.compared["knowledge records"] > 60
 
 
 @BOTH

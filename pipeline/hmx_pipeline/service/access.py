@@ -133,9 +133,8 @@ def bound_to(connection: HTTPConnection) -> str | None:
     return subject
 
 
-def subject_for(connection: HTTPConnection, named: str | None) -> str | None:
+def subject_for(bound: str | None, named: str | None) -> str | None:
     """Returns for whom a request asks: whom it names, or whom its key is bound to. Raises ProblemError for another."""
-    bound = bound_to(connection)
     if bound is not None and named not in (None, bound):
         raise ProblemError(ProblemKind.FORBIDDEN, "the key is bound to another subject: leave the subject out")
     return named or bound

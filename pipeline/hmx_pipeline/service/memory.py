@@ -75,7 +75,7 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     """
     media_type(request, (JSON,))
     body = await read_body(request, REQUEST_BYTES)
-    asked, conditions = await parsed(request, tenant, body, lambda: _pack_request(request, body, tenant))
+    asked, conditions = await parsed(request, tenant, body, lambda: _pack_request(body, tenant, bound_to(request)))
     if conditions.after is not None:
         await await_memory(request.app.state.reading, store_of(request), tenant, conditions.after)
     turns: FairTurns = request.app.state.packs
@@ -101,7 +101,7 @@ class Conditions(NamedTuple):
     require_complete: bool
 
 
-def _pack_request(request: Request, body: bytes, tenant: str) -> tuple[PackRequest, Conditions]:
+def _pack_request(body: bytes, tenant: str, bound: str | None = None) -> tuple[PackRequest, Conditions]:
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -114,8 +114,8 @@ def _pack_request(request: Request, body: bytes, tenant: str) -> tuple[PackReque
         raise ProblemError(
             ProblemKind.TENANT_MISMATCH, "not the tenant of the request: leave it out", path="$.tenant_id"
         )
-    if bound_to(request) is not None:
-        fields["subject_id"] = subject_for(request, fields.get("subject_id"))
+    if bound is not None:
+        fields["subject_id"] = subject_for(bound, fields.get("subject_id"))
     conditions = Conditions(fields.pop("after", None), fields.pop("require_complete", False))
     if not isinstance(conditions.require_complete, bool):
         raise ProblemError(ProblemKind.INVALID_REQUEST, "must be true or false", path="$.require_complete")

@@ -23,7 +23,7 @@ from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, spl
 from hmx_pipeline.kafka.range_reader import PassingRecord
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service import stream_position
-from hmx_pipeline.service.access import Reader, admitted
+from hmx_pipeline.service.access import Reader, admitted, bound_to
 from hmx_pipeline.service.memory import view_of
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.request_metrics import HEAD
@@ -119,7 +119,7 @@ async def stream(
     start = await following.start(tenant, last_event_id or None, from_start=begin == "start")
     erased = await _erased(request)
     topics = [_TOPICS[one] for one in kind or _TOPICS]
-    view = view_of(request, tenant)
+    view = _bound_view(request, tenant)
 
     async def told() -> AsyncGenerator[bytes]:
         yield b"retry: %d\n%s" % (RETRY_MS, _frame(None, start))
@@ -145,7 +145,7 @@ async def get_events(
     start = await following.start(tenant, after, from_start=True)
     erased = await _erased(request)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
-    owner, view = f"{join_key(tenant)}/".encode(), view_of(request, tenant)
+    owner, view = f"{join_key(tenant)}/".encode(), _bound_view(request, tenant)
     if session is not None:
         key = session_key(tenant, session)
         owner, places = key.encode(), [places[partition_of(key, len(places))]]
@@ -197,10 +197,15 @@ def _break_off(why: StreamEnd) -> NoReturn:
     raise ClientDisconnect
 
 
-async def _is_seen(view: SubjectView, step: Step) -> bool:
+def _bound_view(request: Request, tenant: str) -> SubjectView | None:
+    """Returns what a key that is bound to a subject sees; None for a key that sees all."""
+    return None if bound_to(request) is None else view_of(request, tenant)
+
+
+async def _is_seen(view: SubjectView | None, step: Step) -> bool:
     """Returns whether a step may be told; a key that is bound to a subject does not see others' events. Raises
     ClientDisconnect if memory cannot say whose an event is, so that the client continues before it."""
-    if view.subject is None or not isinstance(step, PassingRecord) or step.place[0] != EPISODES:
+    if view is None or not isinstance(step, PassingRecord) or step.place[0] != EPISODES:
         return True
     try:
         return await run_in_threadpool(lambda: view.sees_episode(orjson.loads(step.value or b"")))

@@ -137,7 +137,7 @@ class _Meant:
 
 def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
     """Add to each run its common values, which belong to no single person: two subjects used them or named them in an
-    instruction; without known subjects, two sessions. Words in error messages of two subjects belong to the tool. Where
+    instruction; without known subjects, two sessions. Words that a tool itself brings up belong to the tool. Where
     subjects are known, add its words that two of them use in any task."""
     values = [run_of(c).values for c in contributions]
     known = any(c.body["subject"] for c in contributions)
@@ -168,12 +168,17 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
 
 
 def _in_errors(contributions: Sequence[Contribution], values: Set[str]) -> dict[str, set[str]]:
-    """Return the words in error messages, each with the subjects that got them."""
+    """Return the words in error messages, each with the subjects that got them; a word is nobody's if the tool was the
+    first to name it, and not the user or the agent."""
     heard: dict[str, set[str]] = defaultdict(set)
     for c in contributions:
-        for value in values & _values_in([deed.error for deed in run_of(c).deeds if deed.error]):
-            if wordlike(value):
-                heard[value].add(c.body["subject"])
+        named = _values_in(c.body["asked"])
+        for deed in run_of(c).deeds:
+            for part in deed.parts(frozenset()):
+                named.update((*part.words, *(value for _, value in part.options if value)))
+            for value in values & _values_in([deed.error]) if deed.error else ():
+                if wordlike(value):
+                    heard[value].add(c.body["subject"] if value in named else "")
     return heard
 
 

@@ -228,11 +228,11 @@ class Captures:
                 self._usage.count(tenant, f"type:{capture.fields['event_type']}")
 
 
-def _checked(tenant: str, sent: Sequence[bytes], subject: str | None) -> list[Capture]:
+def _checked(tenant: str, sent: Sequence[bytes], subject: str | None = None) -> list[Capture]:
     return [_completed(tenant, one, subject) for one in sent]
 
 
-def _completed(tenant: str, sent: bytes, subject: str | None) -> Capture:
+def _completed(tenant: str, sent: bytes, subject: str | None = None) -> Capture:
     capture = _event(tenant, sent, subject)
     if capture.refused is None:
         found = check(_written(capture, LONGEST), tenant, subject)

@@ -22,7 +22,7 @@ from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import QUERY_CHARACTERS, PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
-from hmx_pipeline.service.access import Reader, subject_for
+from hmx_pipeline.service.access import Reader, bound_to, subject_for
 from hmx_pipeline.service.body import read_body
 from hmx_pipeline.service.completeness_header import anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
@@ -63,7 +63,7 @@ async def synthesize(request: Request, tenant: Reader) -> Response:
     """Answers a question from memory within a token budget."""
     asked = parsed(Synthesis, await read_body(request, REQUEST_BYTES))
     turns: FairTurns = request.app.state.packs
-    subject = subject_for(request, asked.user_id)
+    subject = subject_for(bound_to(request), asked.user_id)
     answer = await turns.run(tenant, _answer, store_of(request), tenant, asked, subject)
     usage: Usage = request.app.state.usage
     usage.count(tenant, "syntheses")
