@@ -207,6 +207,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "claims.claims": lambda text: claims.claims(text, "user"),
         "naming.subject_of": lambda text: claim_names.subject_of(text, "user"),
         "naming.named": lambda text: claim_names.named(text, "user"),
+        "verbs.blamed": lambda text: verbs.blamed(text, text),
         "commands.within": lambda text: commands.within(text[:40], text),
         "commands.call": lambda text: commands.call(text, [(text[:40], text)]),
         "masking.what_failed": lambda text: masking.what_failed(text, text),

@@ -92,7 +92,7 @@ def _said(found: Procedure) -> bool:
     such steps; without any goal, by steps that are mostly the same each time."""
     if not found.goals:
         return 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
-    return (3 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
+    return (4 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
 
 
 def _telling(step: ProcedureStep) -> bool:

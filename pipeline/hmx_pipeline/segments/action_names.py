@@ -1,6 +1,7 @@
 """Action names: the verb of a step (`get_order`, `run git commit`), its tool, its phrase, its phase of work."""
 
 import re
+from collections import Counter
 from typing import Final
 
 from hmx_pipeline.contracts.bounded_cache import remembered
@@ -27,7 +28,7 @@ _PREAMBLE: Final = re.compile(
     r"|#[^\n]*\n)+"
 )
 """What precedes the actual command of a line: directories, variables, loops, shells."""
-_CHAIN: Final = re.compile(r"\s*(?:&&|;)\s+")
+_CHAIN: Final = re.compile(r"(?:&&|;)\s")
 _WORD: Final = re.compile(r"[\w./+@-]+(?::[\w./+@-]+)*")
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z:-]+")
 _PYTHON: Final = re.compile(r"(?:python|pypy)[\d.]*")
@@ -82,12 +83,12 @@ def _command(line: str) -> str:
 def blamed(line: str, error: str) -> str:
     """Return the command of a line `a && b` that failed: the only one that the error names, by a word that the others
     lack; empty if it is not known. A line with one command is returned whole."""
-    parts = [part for part in _CHAIN.split(_PREAMBLE.sub("", line, count=1)) if part.strip()]
+    parts = [part.strip() for part in _CHAIN.split(_PREAMBLE.sub("", line, count=1)) if part.strip()]
     if len(parts) < 2 or "<<" in line:
         return line
     named, said = [set(words_of(part)) for part in parts], set(words_of(error))
-    own = [words.difference(*(named[:i] + named[i + 1 :])) for i, words in enumerate(named)]
-    found = [part for part, words in zip(parts, own, strict=True) if not words.isdisjoint(said)]
+    often = Counter(word for words in named for word in words)
+    found = [part for part, words in zip(parts, named, strict=True) if any(often[w] == 1 for w in words & said)]
     return found[0] if len(found) == 1 else ""
 
 

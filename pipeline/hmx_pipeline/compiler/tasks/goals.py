@@ -42,7 +42,8 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]], opening: Con
     most = _most_slots(forms)
     told = [form for form in forms if len(form) <= _LONGEST and form.count("<") >= most]
     whole = {form: forms[form] for form in told if not _varies(form)} or _masked(told, forms, slots)
-    return sorted(whole, key=lambda form: (-whole[form], -_like_others(form, often), len(form), form))[:_SHOWN]
+    common = Counter(word for run in runs for word in {w for text in run.asked for w in content_words(text)})
+    return sorted(whole, key=lambda form: (-whole[form], -_like_others(form, common), len(form), form))[:_SHOWN]
 
 
 def alike(runs: Sequence[Run]) -> bool:
@@ -129,7 +130,7 @@ def _only_answers(text: str, first: str, values: Mapping[str, str], opening: Con
 
 def _like_others(form: str, often: Mapping[str, int]) -> float:
     """Return in how many runs the words stand that say something, on average."""
-    words = [word.casefold() for word in content_words(_SLOT.sub("", form))]
+    words = content_words(_SLOT.sub("", form))
     return round(sum(often[word] for word in words) / len(words), 6) if words else 0.0
 
 
