@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, contradicted, recent
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
-from hmx_pipeline.compiler.own_words import of_one, of_several, several
+from hmx_pipeline.compiler.own_words import of_several, only_subject, several
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.canonical import canonical_json
@@ -61,21 +61,23 @@ def alone(names: Iterable[str]) -> str:
 
 
 def candidate(contributions: Sequence[Contribution], kind: str = "") -> ArtifactCandidate | None:
-    """Compile the contributions to `kind`, by default their own; None without a finding, or if all are of one
-    subject."""
+    """Compile the contributions to `kind`, by default their own; None without a finding. What rests on one subject
+    alone is private to it; else the words of single subjects are masked."""
     kept = counted = counting(contributions)
-    compiled = KINDS[kind or kept[0].pattern_type].compile if kept and not of_one(kept) else None
+    compiled = KINDS[kind or kept[0].pattern_type].compile if kept else None
     found = compiled(kept) if compiled is not None else None
     if found is None:
         return None
-    found = of_several(found, kept)
+    owner = only_subject(kept)
+    if not owner:
+        found = of_several(found, kept)
     if found.rests_on is not None:
         kept = list(found.rests_on)
     memory_ids = [c.contribution_id for c in kept]
     room = ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
     sources, omitted = _sources(kept, room)
     shared_tags = set.intersection(*(set(c.lineage_tags) for c in kept))
-    lineage_tags = sorted(tag for tag in shared_tags if several(kept, tag))
+    lineage_tags = sorted(tag for tag in shared_tags if owner or several(kept, tag))
     checked: dict[str, Any] = dict(found.checked)
     if len(contributions) >= PATTERN_CONTRIBUTIONS or len(counted) < sum(not c.withdrawn for c in contributions):
         checked["sampled"] = {"kept": len(kept), "of_about": _population(counted, len(kept))}
@@ -92,10 +94,11 @@ def candidate(contributions: Sequence[Contribution], kind: str = "") -> Artifact
         confidence=found.confidence,
         status=found.status,
         source_events=sources,
-        tags=_tags(kept, lineage_tags),
+        tags=_tags(kept, lineage_tags, owned=bool(owner)),
         lineage_tags=lineage_tags,
         lineage_session=alone(c.session_id for c in kept),
         lineage_agent=alone(c.agent_id for c in kept),
+        subject=owner,
         observed_count=len(kept),
         success_rate=found.success_rate,
         newest_at=max(c.last_at for c in kept),
@@ -142,11 +145,11 @@ def _population(sample: Sequence[Contribution], kept: int) -> int:
     return max(kept, (size - 1) * kept * 2**64 // (size * (highest + 1)))
 
 
-def _tags(contributions: Sequence[Contribution], lineage_tags: Sequence[str]) -> list[str]:
+def _tags(contributions: Sequence[Contribution], lineage_tags: Sequence[str], *, owned: bool) -> list[str]:
     """Return the tags of all sources, then those that the type found, most frequent first."""
     counts = Counter(tag for c in contributions for tag in dict.fromkeys(c.tags))
     found = sorted(counts, key=lambda tag: (-counts[tag], tag))
-    told = [tag for tag in dict.fromkeys([*lineage_tags, *found]) if several(contributions, tag)]
+    told = [tag for tag in dict.fromkeys([*lineage_tags, *found]) if owned or several(contributions, tag)]
     return told[:ARTIFACT_TAGS]
 
 

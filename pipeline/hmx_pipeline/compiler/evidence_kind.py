@@ -51,6 +51,8 @@ class ArtifactCandidate:
     lineage_session: str = ""
     lineage_agent: str = ""
     """The session and agent of all evidence; empty if there are several."""
+    subject: str = ""
+    """The subject of all evidence, to whom it is private; empty if the tenant shares it."""
     checked: Mapping[str, Any] = field(default_factory=dict)
     """What validation looked at, and what was left out at a bound."""
     imported: Mapping[str, Any] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.imported_artifacts import CAUSE
-from hmx_pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
+from hmx_pipeline.contracts.artifact import SUBJECT, TRANSITIONS, Artifact, Status
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.canonical import content_hash
 from hmx_pipeline.contracts.evidence import Pattern
@@ -99,13 +99,15 @@ def _continued(
     said: LastPublished, candidate: ArtifactCandidate, tenant_id: str, pattern: Pattern, now_ms: int
 ) -> tuple[LastPublished, list[Artifact]]:
     last = said.artifact
-    if all(getattr(last, name) == getattr(candidate, name) for name in _BODY):
+    shown_to_others = last.metadata.get(SUBJECT, "") != candidate.subject
+    if not shown_to_others and all(getattr(last, name) == getattr(candidate, name) for name in _BODY):
         if last.status is candidate.status:
             return said, []
         passed = _moved(last, candidate.status, _PASSED, now_ms, checked=dict(candidate.checked))
         return LastPublished(artifact=passed, chain=said.chain), [passed]
     successor = _artifact(candidate, tenant_id, pattern, said.chain, last)
-    changed = ", ".join(name for name in _BODY if getattr(last, name) != getattr(candidate, name))
+    changes = [name for name in _BODY if getattr(last, name) != getattr(candidate, name)]
+    changed = ", ".join([*changes, *(["who shares it"] if shown_to_others else [])])
     cause = f"version {successor.version} was compiled from newer evidence: {changed}"
     predecessor = _moved(last, Status.SUPERSEDED, cause, now_ms, superseded_by=successor.artifact_id)
     return LastPublished(artifact=successor, chain=said.chain), [predecessor, successor]
@@ -122,7 +124,11 @@ def _artifact(
         metadata["imported"] = dict(candidate.imported)
     if candidate.lineage_tags:
         metadata["lineage_tags"] = list(candidate.lineage_tags)
-    alone = {"lineage_session": candidate.lineage_session, "lineage_agent": candidate.lineage_agent}
+    alone = {
+        "lineage_session": candidate.lineage_session,
+        "lineage_agent": candidate.lineage_agent,
+        SUBJECT: candidate.subject,
+    }
     metadata |= {name: value for name, value in alone.items() if value}
     return Artifact(
         artifact_id=content_id(candidate.newest_at, tenant_id, pattern.type, pattern.key, str(chain), str(version)),

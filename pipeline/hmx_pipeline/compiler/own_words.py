@@ -74,10 +74,10 @@ def of_several(found: Finding, contributions: Sequence[Contribution]) -> Finding
     return replace(found, title=title, summary=summary, content=content, checked=checked)
 
 
-def of_one(contributions: Sequence[Contribution]) -> bool:
-    """Return True if all are one subject's: nothing of them is the tenant's, not even the key of their pattern."""
+def only_subject(contributions: Sequence[Contribution]) -> str:
+    """Return the subject whose all of them are; empty if there are several, or one without a subject."""
     subjects = {c.subject for c in contributions}
-    return len(subjects) < SUBJECTS and "" not in subjects
+    return subjects.pop() if len(subjects) == 1 else ""
 
 
 def several(contributions: Sequence[Contribution], tag: str) -> bool:

@@ -1,7 +1,8 @@
 """HMX-A artifact model, as on `hmx.artifacts.v1`, with the rules of §2, §7, §8, §9 and §12."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -69,6 +70,15 @@ class ValidityScope(Model):
     tags: list[str] | None = None
     time_range: TimeRange | None = None
     conditions: list[str] | None = None
+
+
+SUBJECT: Final = "subject_id"
+"""Key of an artifact's metadata: the subject to whom it is private."""
+
+
+def owner_of(artifact: Mapping[str, Any]) -> str:
+    """Return the subject to whom an artifact is private; empty if the tenant shares it."""
+    return str(artifact["metadata"].get(SUBJECT) or "")
 
 
 class Artifact(Model):

@@ -173,7 +173,8 @@ def list_artifacts(
 ) -> Response:
     """Lists artifacts of one status, active by default (HMX-A §5), in pages."""
     page = store_of(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
-    answer: dict[str, Any] = {"artifacts": page.artifacts, "total": page.total}
+    seen = list(filter(view_of(request, tenant).sees_artifact, page.artifacts))
+    answer: dict[str, Any] = {"artifacts": seen, "total": page.total}
     whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete
     if whole is not None:
         answer["memory_complete"] = whole
@@ -184,7 +185,7 @@ def list_artifacts(
 @in_turn
 def get_artifact(request: Request, tenant: Reader, artifact_id: Id) -> Response:
     """Returns an artifact in any status; supersedes and superseded_by link its versions (HMX-A §7)."""
-    return _found(request, store_of(request).get_artifact(tenant, artifact_id), "artifact")
+    return _found(request, view_of(request, tenant).artifact(artifact_id), "artifact")
 
 
 def store_of(request: Request) -> Store:

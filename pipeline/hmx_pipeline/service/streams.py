@@ -203,12 +203,15 @@ def _bound_view(request: Request, tenant: str) -> SubjectView | None:
 
 
 async def _is_seen(view: SubjectView | None, step: Step) -> bool:
-    """Returns whether a step may be told; a key that is bound to a subject does not see others' events. Raises
+    """Returns whether a step may be told; a key that is bound to a subject does not see what is others'. Raises
     ClientDisconnect if memory cannot say whose an event is, so that the client continues before it."""
-    if view is None or not isinstance(step, PassingRecord) or step.place[0] != EPISODES:
+    if view is None or not isinstance(step, PassingRecord) or step.value is None:
         return True
+    told = orjson.loads(step.value)
+    if step.place[0] != EPISODES:
+        return view.sees_artifact(told)
     try:
-        return await run_in_threadpool(lambda: view.sees_episode(orjson.loads(step.value or b"")))
+        return await run_in_threadpool(lambda: view.sees_episode(told))
     except StoreUnavailableError:
         _break_off(StreamEnd.KAFKA)
 

@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
-from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.artifact import Status, owner_of
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.evidence import Pattern, segment_rank
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
@@ -154,7 +154,8 @@ def project_artifact(changes: Changes, record: TopicRecord) -> None:
         status, kind = Status(fields["status"]), fields["artifact_type"]
         card = None
         if is_searched(fields):
-            card = _card(value, kind, artifact_time(fields), artifact_labels(fields), artifact_terms(fields))
+            labels, terms = artifact_labels(fields), artifact_terms(fields)
+            card = _card(value, kind, artifact_time(fields), labels, terms, owner_of(fields))
         state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.artifact(artifact_id, state)
     tenant.version(record.topic, record.partition, record.offset)
@@ -179,8 +180,8 @@ def project_knowledge(changes: Changes, record: TopicRecord) -> None:
     tenant.version(record.topic, record.partition, record.offset)
 
 
-def _card(value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str]) -> bytes:
-    return _ENCODER.encode(IndexEntry(*_about(value, kind, at, labels, terms)))
+def _card(value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str], subject: str) -> bytes:
+    return _ENCODER.encode(IndexEntry(*_about(value, kind, at, labels, terms, subject)))
 
 
 def _about(

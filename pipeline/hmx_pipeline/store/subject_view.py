@@ -7,6 +7,7 @@ None for those of others, as if there were none. Raises StoreUnavailableError, T
 from dataclasses import dataclass
 from typing import Any
 
+from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.episode import subject_of
 from hmx_pipeline.store.fetch import Ambiguous, Store
 
@@ -38,6 +39,13 @@ class SubjectView:
     def knowledge(self, record_id: str) -> Json | None:
         found = self.store.get_knowledge(self.tenant, record_id)
         return found if found is None or self.subject in (None, found.get("subject_id") or self.subject) else None
+
+    def artifact(self, artifact_id: str) -> Json | None:
+        found = self.store.get_artifact(self.tenant, artifact_id)
+        return found if found is None or self.sees_artifact(found) else None
+
+    def sees_artifact(self, artifact: Json) -> bool:
+        return self.subject is None or owner_of(artifact) in ("", self.subject)
 
     def sees_episode(self, episode: Json) -> bool:
         return self._sees(subject_of(episode), episode["sessionId"])

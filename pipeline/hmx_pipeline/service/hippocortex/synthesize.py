@@ -164,7 +164,10 @@ def list_artifacts(
     cursor: str | None = None,
 ) -> Response:
     """Lists artifacts of one status, sorted and paged."""
-    held = [told(artifact) for artifact in store_of(request).all_artifacts(tenant, artifact_type, status)]
+    seen = filter(
+        view_of(request, tenant).sees_artifact, store_of(request).all_artifacts(tenant, artifact_type, status)
+    )
+    held = [told(artifact) for artifact in seen]
     if not held:
         anew(request)
     held.sort(key=lambda one: (one[sort], one["id"]), reverse=order == "desc")
@@ -216,7 +219,7 @@ def _opened(cursor: str, sort: str) -> tuple[Any, str]:
 def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
     """Returns an artifact, or a knowledge record or an event in the same format."""
     view = view_of(request, tenant)
-    artifact = view.store.get_artifact(tenant, source_id)
+    artifact = view.artifact(source_id)
     if artifact is not None:
         return success(request, in_clients_types(artifact, COMPILED_ARTIFACT) | told(artifact))
     record = view.knowledge(source_id)
