@@ -19,7 +19,8 @@ override PATH := /usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mine test check docs test-web test-slow compiled test-compiled bench quality act conformance crash soak fuzz \
+.PHONY: help demo mine test check docs test-web test-chart test-slow compiled test-compiled bench quality act conformance crash soak \
+	fuzz \
 	reference secrets lint lock venv clean
 
 help:  ## list these commands
@@ -43,6 +44,11 @@ docs: venv  ## write the generated parts of the pages under docs/ anew
 test-web: venv  ## the page in headless Chromium, the clients' contract from JavaScript (root installs what lacks; Debian)
 	@tests/web/install
 	@$(BIN)/python -m pytest -m web tests/web
+
+test-chart: venv  ## the Helm chart, as helm renders it and for several versions of Kubernetes (Go builds helm if it is lacking)
+	@mkdir -p build && tests/chart/install $(CURDIR)/build/bin
+	@[ -d $(VENV)/chart ] || $(PIP) --require-hashes --target $(VENV)/chart -r tests/chart/requirements.lock
+	@HMX_HELM=$(CURDIR)/build/bin/helm PYTHONPATH=$(VENV)/chart $(BIN)/python -m pytest -m chart tests/chart
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure
@@ -102,6 +108,7 @@ lint: venv  ## ruff, mypy, import-linter
 lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for newer versions)
 	@$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --output-file requirements-dev.lock
 	@$(COMPILE) pyproject.toml --constraint requirements-dev.lock --output-file requirements.lock
+	@$(COMPILE) $(UPGRADE) tests/chart/requirements.in --constraint requirements-dev.lock --output-file tests/chart/requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \
 		tests/secrets/requirements.in --output-file tests/secrets/requirements.lock

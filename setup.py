@@ -1,15 +1,18 @@
-"""What pyproject.toml can't say: with MYPYC=1 mypyc compiles the hot modules, which needs a C compiler.
+"""What pyproject.toml can't say: a wheel carries the topic files, and with MYPYC=1 mypyc compiles the hot modules.
 
-They do the same as their sources, which stand beside them. An editable install is never compiled: what is compiled
-comes before its source, however that is edited.
+Compiling needs a C compiler. What is compiled does the same as its source, which stands beside it. An editable install
+is never compiled, because what is compiled comes before its source, however that is edited; and it reads the topic
+files of the checkout.
 """
 
 import os
+import shutil
 import sys
 import tomllib
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
 
 
 def compiled() -> list[Extension]:
@@ -22,4 +25,11 @@ def compiled() -> list[Extension]:
     return mypycify(modules, separate=True, debug_level="0")
 
 
-setup(ext_modules=compiled(), options={"build_ext": {"parallel": os.cpu_count()}})
+class WithTopics(build_py):
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            shutil.copytree("topics", Path(self.build_lib) / "hmx_pipeline" / "topics", dirs_exist_ok=True)
+
+
+setup(ext_modules=compiled(), cmdclass={"build_py": WithTopics}, options={"build_ext": {"parallel": os.cpu_count()}})

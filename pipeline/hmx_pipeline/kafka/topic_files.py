@@ -44,7 +44,9 @@ from hmx_pipeline.kafka.topic_plan import (
 from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.topology import STAGES
 
-FOLDER: Final = Path(__file__).resolve().parents[3] / "topics"
+_PACKAGED: Final = Path(__file__).resolve().parents[1] / "topics"
+FOLDER: Final = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).resolve().parents[3] / "topics"
+"""The topic files: a wheel carries them in the package, a checkout has them at its top."""
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 10.0
 VISIBLE_S: Final = 60.0

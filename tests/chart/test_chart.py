@@ -1,0 +1,170 @@
+"""The Helm chart as helm renders it: valid for the versions of Kubernetes it names, with no right it does not need."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHART = Path(__file__).parents[2] / "deploy" / "helm" / "hmx"
+HELM = shutil.which("helm") or os.environ.get("HMX_HELM", "helm")
+VERSIONS = ["1.27.0", "1.30.0", "1.33.0", "1.35.0"]
+LEAST = {"kafka.bootstrap": "kafka:9092", "redis.urlSecret": "hmx-redis", "controlKeySecret": "hmx-control"}
+ALL: dict[str, Any] = {
+    "kafka": {
+        "bootstrap": "kafka:9093",
+        "clientSecrets": {"worker": "k-w", "materialiser": "k-m", "service": "k-s", "operator": "k-o"},
+        "files": "kafka-ca",
+    },
+    "redis": {"urlSecret": "hmx-redis", "caSecret": "redis-ca"},
+    "controlKeySecret": "hmx-control",
+    "apiKeysSecret": "hmx-keys",
+    "settings": {"HMX_LOG_LEVEL": "DEBUG", "HMX_WINDOW_MS": 5000},
+    "worker": {"autoscaling": {"enabled": True, "prometheus": "http://prometheus:9090"}},
+    "service": {
+        "autoscaling": {"enabled": True},
+        "ingress": {"enabled": True, "className": "nginx", "host": "hmx.example.com", "tlsSecret": "tls"},
+    },
+    "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
+    "networkPolicies": {
+        "serviceFrom": [{"namespaceSelector": {"matchLabels": {"agents": "yes"}}}],
+        "monitoringFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+    },
+}
+
+pytestmark = pytest.mark.chart
+
+
+def helm(*words: str, values: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+    given = (
+        ["-f", str(values)]
+        if values
+        else [part for name, value in LEAST.items() for part in ("--set", f"{name}={value}")]
+    )
+    return subprocess.run([HELM, *words, *given], capture_output=True, text=True, check=check)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("chart") / "values.yaml"
+    path.write_text(yaml.safe_dump(ALL))
+    return path
+
+
+@cache
+def rendered(version: str, values: Path | None) -> list[dict[str, Any]]:
+    done = helm("template", "hmx", str(CHART), "--namespace", "agents", "--kube-version", version, values=values)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+@pytest.fixture(params=["least", "all"])
+def objects(request: pytest.FixtureRequest, everything: Path) -> list[dict[str, Any]]:
+    return rendered(VERSIONS[-1], everything if request.param == "all" else None)
+
+
+def pods(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+    for each in objects:
+        if "template" in each["spec"]:
+            template = each["spec"]["template"]
+            yield each["metadata"]["name"], template["spec"], template["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("whole", [False, True], ids=["least", "all"])
+def test_every_object_is_valid_for_each_version(version: str, whole: bool, everything: Path) -> None:
+    import kubernetes_validate
+
+    of_others = {"ServiceMonitor", "PrometheusRule", "ScaledObject"}
+    seen = set()
+    for each in rendered(version, everything if whole else None):
+        seen.add(each["kind"])
+        if each["kind"] not in of_others:
+            kubernetes_validate.validate(each, version, strict=True)
+    assert {"StatefulSet", "Deployment", "Job", "NetworkPolicy", "PodDisruptionBudget", "Service"} <= seen
+    assert (of_others | {"Ingress", "HorizontalPodAutoscaler"} <= seen) is whole
+
+
+def test_it_lints_without_a_warning(everything: Path) -> None:
+    for values in (None, everything):
+        helm("lint", str(CHART), "--strict", "--kube-version", VERSIONS[-1], values=values)
+
+
+def test_no_pod_may_do_more_than_it_needs(objects: list[dict[str, Any]]) -> None:
+    found = list(pods(objects))
+    assert len(found) == 4
+    for _, pod, _ in found:
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["limits"]["memory"]
+
+
+def test_secrets_are_files_and_stand_in_no_object(objects: list[dict[str, Any]]) -> None:
+    assert not [each for each in objects if each["kind"] == "Secret"]
+    for _, pod, _ in pods(objects):
+        (container,) = pod["containers"]
+        mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+        env = {entry["name"]: entry.get("value", "") for entry in container["env"]}
+        assert env["HMX_REDIS_URL_FILE"] == "/etc/hmx/redis/url"
+        for value in env.values():
+            if value.startswith("/etc/hmx/"):
+                assert str(Path(value).parent) in mounted
+
+
+def test_what_selects_pods_finds_those_of_one_process(objects: list[dict[str, Any]]) -> None:
+    labels = {name: labels for name, _, labels in pods(objects)}
+    selectors = [
+        each["spec"].get("podSelector") or each["spec"]["selector"]
+        for each in objects
+        if each["kind"] in {"Service", "NetworkPolicy", "PodDisruptionBudget", "StatefulSet", "Deployment"}
+    ]
+    for selector in selectors:
+        wanted = selector.get("matchLabels", selector)
+        assert len([name for name, has in labels.items() if wanted.items() <= has.items()]) == 1, wanted
+
+
+def test_the_page_asks_the_pods_by_names_that_their_services_give(objects: list[dict[str, Any]]) -> None:
+    (service,) = (pod for name, pod, _ in pods(objects) if name == "hmx-service")
+    env = {entry["name"]: entry.get("value", "") for entry in service["containers"][0]["env"]}
+    asked = dict(each.split("=", 1) for each in env["HMX_PROCESSES"].split(","))
+    heads = {each["metadata"]["name"] for each in objects if each["spec"].get("clusterIP") == "None"}
+    assert {address.split("//")[1].split(":")[0].split(".", 1)[1] for address in asked.values()} == heads
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("kafka.bootstrap=", "bootstrap"),
+        ("worker.replica=3", "replica"),
+        ("image.digest=abc", "digest"),
+        ("settings.LOG_LEVEL=DEBUG", "LOG_LEVEL"),
+        ("service.ingress.enabled=true", "service.ingress.host"),
+        ("worker.autoscaling.enabled=true", "worker.autoscaling.prometheus"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_name(given: str, named: str) -> None:
+    words = ("template", "hmx", str(CHART), "--kube-version", VERSIONS[-1])
+    least = [part for name, value in LEAST.items() for part in ("--set", f"{name}={value}")]
+    done = subprocess.run([HELM, *words, *least, "--set", given], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert named in done.stderr
+
+
+def test_an_image_may_be_pinned() -> None:
+    digest = "sha256:" + "a" * 64
+    words = ("template", "hmx", str(CHART), "--kube-version", VERSIONS[-1], "--set", f"image.digest={digest}")
+    images = {pod["containers"][0]["image"] for _, pod, _ in pods(list(yaml.safe_load_all(helm(*words).stdout)))}
+    assert images == {f"hmx-pipeline@{digest}"}
