@@ -16,7 +16,7 @@ from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.topic_files import connect, read_cluster
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.erasing import HeldRecords
+from hmx_pipeline.store.erased_memory import HeldRecords
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import (
     ARTIFACTS,

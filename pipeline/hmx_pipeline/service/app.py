@@ -45,7 +45,7 @@ from hmx_pipeline.service.subscriptions import Subscriptions
 from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableError, TamperedError
-from hmx_pipeline.store.erasing import Erasures
+from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import EVENTS
 

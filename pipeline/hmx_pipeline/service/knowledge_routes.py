@@ -76,7 +76,7 @@ def list_known(
 ) -> Response:
     """Lists memories, policies, entities, relations and conflicts, in pages."""
     if subject is not None:
-        subject_for(request, subject)  # refuses another subject than the key's own
+        subject_for(bound_to(request), subject)  # refuses another subject than the key's own
     wanted = KnowledgeFilter(
         kind=kind,
         statuses=status,

@@ -31,7 +31,7 @@ from hmx_pipeline.service.subscriber_queue import STALLED, StreamEnd
 from hmx_pipeline.service.subscriptions import FAILURES, Start, Step, Subscriptions
 from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
-from hmx_pipeline.store.erasing import Erasures
+from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.subject_view import SubjectView
 from hmx_pipeline.topology import ARTIFACTS, EPISODES
 

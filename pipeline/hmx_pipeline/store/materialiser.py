@@ -47,7 +47,7 @@ from hmx_pipeline.store.atomic_blocks import (
 from hmx_pipeline.store.changes import Changes, Command
 from hmx_pipeline.store.damage_log import Lost
 from hmx_pipeline.store.embedding_model import Semantic
-from hmx_pipeline.store.erasing import Erasures, erase_tenant
+from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.integrity_sweep import IntegritySweep
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, project
 from hmx_pipeline.store.record_origin import appended_ms, owner

@@ -8,7 +8,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from hmx_pipeline.observe.freshness import behind, verdict
 from hmx_pipeline.observe.metrics import METRICS, count_effects, exposition, replace
 
-LABELS = {"stage", "partition", "topic", "outcome", "reason", "name", "result", "cause", "route", "status", "kind"}
+LABELS = {
+    "stage", "partition", "topic", "outcome", "reason", "name", "result", "cause", "route", "status", "kind", "hook",
+    "answer",
+}  # fmt: skip
 
 
 def every() -> Iterator[Counter | Gauge | Histogram]:
