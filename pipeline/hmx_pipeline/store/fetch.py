@@ -28,7 +28,7 @@ from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from hmx_pipeline.retrieval.vectors import Embed
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store import erasing
+from hmx_pipeline.store import erased_memory
 from hmx_pipeline.store.atomic_blocks import Blocks, Client, TamperedError, connect, reachable, refuse_eviction
 from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost
@@ -269,11 +269,11 @@ class Store:
 
     def sessions_of(self, tenant_id: str, subject: str) -> set[str]:
         """Returns the sessions whose first subject this is."""
-        return erasing.sessions_of(self._client, self._keys, tenant_id, subject)
+        return erased_memory.sessions_of(self._client, self._keys, tenant_id, subject)
 
-    def held(self, erasure: Erasure) -> erasing.HeldRecords:
+    def held(self, erasure: Erasure) -> erased_memory.HeldRecords:
         """Returns what memory holds of an erasure. Reads all of the tenant's memory."""
-        return erasing.held(self._client, self._keys, erasure)
+        return erased_memory.held(self._client, self._keys, erasure)
 
     def counts(self, tenant_id: str) -> Counts:
         """Counts artifacts and knowledge records in one round trip."""
