@@ -70,9 +70,9 @@ from hmx_pipeline.ordering.window import (
 )
 from hmx_pipeline.stages.arrival import Arrival, held, released_from
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.erasing import erased_sessions, is_erased, pass_on
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
 from hmx_pipeline.stages.segmenting import Segmenting
+from hmx_pipeline.stages.session_erasure import erased_sessions, is_erased, pass_on
 from hmx_pipeline.stages.session_state import (
     BufferedEvent,
     ErasedPast,

@@ -18,13 +18,13 @@ from hmx_pipeline.contracts.limits import EVENT_BYTES, MB, OUTPUT_BYTES
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.topic_files import FOLDER, TopicFileError, load_topics
 from hmx_pipeline.kafka.topic_plan import TopicExample, TopicSpec
-from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE, KNOWLEDGE, MATERIALISED, STAGES
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVENTS, EVIDENCE, KNOWLEDGE, MATERIALISED, STAGES
 
 DAY = 86_400_000
 NAME = re.compile(r"hmx\.[a-z]+(-[a-z]+)*\.v[1-9][0-9]*(\.dlq)?")
 SPECS = {spec.topic: spec for spec in load_topics()}
 DLQS = {spec.dlq: spec for spec in SPECS.values() if spec.dlq}
-COMPACTED = {ARTIFACTS, KNOWLEDGE} | {stage.state for stage in STAGES}
+COMPACTED = {ARTIFACTS, KNOWLEDGE, ERASURES} | {stage.state for stage in STAGES}
 every_topic = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
 
 
@@ -99,7 +99,7 @@ def test_every_dead_letter_topic_has_a_parent() -> None:
 
 
 def test_topics_that_share_keys_share_partition_numbers() -> None:
-    same = {EPISODES: EVENTS, ARTIFACTS: EVIDENCE, KNOWLEDGE: EVIDENCE}
+    same = {EPISODES: EVENTS, ERASURES: EVENTS, ARTIFACTS: EVIDENCE, KNOWLEDGE: EVIDENCE}
     for stage in STAGES:
         same |= {stage.state: stage.source, stage.dead_letters: stage.source}
     assert {spec.topic: spec.partitions_as for spec in SPECS.values() if spec.partitions_as} == same
