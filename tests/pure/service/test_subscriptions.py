@@ -26,7 +26,9 @@ from hmx_pipeline.service.api_keys import USUAL, Grant, add, revoke
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.service.subscriber_queue import StreamEnd, SubscriberQueue
 from hmx_pipeline.service.subscriptions import Start, Subscriptions
+from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.erasing import Erasures
 from hmx_pipeline.topology import ARTIFACTS, EPISODES
 from tests.support.hostile import ALL
 from tests.support.inprocess import run, sessions_fold
@@ -341,6 +343,7 @@ def exported(log: Log, keys: Path, key: str, after_first: Callable[[Subscription
     app, lines = FastAPI(), []
     app.include_router(streams.router)
     app.state.access = Access(str(keys), 0)
+    app.state.erased = TtlCache(Erasures, 60.0)
     headers = [(b"authorization", f"Bearer {key}".encode())]
     asked = {"type": "http", "method": "GET", "path": "/v1/hmx/events", "headers": headers, "query_string": b""}
 
