@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.artifact import Artifact, owner_of
 from hmx_pipeline.contracts.evidence import EvidenceControl, TenantSettings
 from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord
@@ -255,12 +255,13 @@ def _learnt(events: Events) -> _Learnt:
 
 def _pack(learnt: _Learnt, subject: str) -> ContextPack:
     """A pack that has room for everything that the subject may see."""
+    artifacts = [one for one in learnt.artifacts if owner_of(one.model_dump()) in ("", subject)]
     seen = [one for one in learnt.known if one.subject_id in (None, subject or None)]
     rules = tuple(one for one in seen if one.kind is Kind.POLICY)
     found = tuple(FoundSource(one, 1_000) for one in seen if one.kind is not Kind.POLICY)
     request = PackRequest(query="staging database reports approval customer data", tenant_id="acme", token_budget=8_000)
     return assemble(
-        request, plan(request), fetched([], learnt.artifacts, knowledge=found, policies=rules, newest=START_MS)
+        request, plan(request), fetched([], artifacts, knowledge=found, policies=rules, newest=START_MS)
     )
 
 

@@ -308,7 +308,8 @@ class Expected:
             shown = fields["metadata"].get("transition", {}).get("from") == "active"
             if fields["status"] == "active" or (fields["status"] in ("deprecated", "archived") and shown):
                 labels, terms = artifact_labels(fields), artifact_terms(fields)
-                about = (fields["artifact_type"], artifact_time(fields), labels, terms)
+                owner = fields["metadata"].get("subject_id") or ""
+                about = (fields["artifact_type"], artifact_time(fields), labels, terms, owner)
                 listed[f"{root}:acards".encode()][name] = _card(value, *about)
         for (root, record_id), value in self._known.items():
             fields, name = orjson.loads(value), record_id.encode()
@@ -338,8 +339,8 @@ def _precedent_card(value: bytes, fields: Json, score: int) -> bytes | None:
     return _ENCODER.encode([*_about(value, *about), score]) if terms else None
 
 
-def _card(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list[str]) -> bytes:
-    return _ENCODER.encode(_about(value, kind, at, labels, terms))
+def _card(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list[str], subject: str) -> bytes:
+    return _ENCODER.encode(_about(value, kind, at, labels, terms, subject))
 
 
 def _about(value: bytes, kind: str, at: int, labels: tuple[str, ...], terms: list[str], subject: str = "") -> list[Any]:

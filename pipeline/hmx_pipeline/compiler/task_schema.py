@@ -22,6 +22,8 @@ from hmx_pipeline.segments.masking import sentence, shorten
 
 NAME: Final = "task_schema"
 MADE_OF: Final = "run"
+_COURSE: Final = 5
+"""So many different actions in order say something, even if what they take is open."""
 _DRAFT_SUCCESSES: Final = 3
 _ACTIVE_SUCCESSES: Final = 5
 _ACTIVE_SESSIONS: Final = 2
@@ -88,10 +90,12 @@ def _worth_telling(found: Procedure) -> bool:
 
 
 def _said(found: Procedure) -> bool:
-    """Return True if its purpose is clear: by goals in like words and some steps that leave nothing open, else by more
-    such steps; without any goal, by steps that are mostly the same each time."""
+    """Return True if its purpose is clear: by goals in like words and some steps that leave nothing open, or many
+    different ones; else by more such steps; without any goal, by steps that are mostly the same each time."""
     if not found.goals:
         return 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
+    if found.alike and len({step.template.program for step in found.steps}) >= _COURSE:
+        return True
     return (4 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
 
 

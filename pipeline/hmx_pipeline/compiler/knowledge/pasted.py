@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hmx_pipeline.compiler.knowledge.language import TONGUES
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.speakers import LABELS, speaker_of
 
@@ -91,11 +92,13 @@ def _own(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _speaks(line: str) -> bool:
-    """Return True if a speaker's name stands before the line, and not a label."""
+    """Return True if a speaker's name stands before the line, and not a label, or a word for an update."""
     named = _NAMED.match(line)
     if named is None:
         return False
     first, *more = f"{named['first'] or ''}{named['more'] or ''}".split() or [""]
+    if any(tongue.says["corrects"].match(line) for tongue in TONGUES.values()):
+        return False
     return first.capitalize() not in LABELS and (not more or more[-1].capitalize() not in LABELS)
 
 
