@@ -260,9 +260,7 @@ def _pack(learnt: _Learnt, subject: str) -> ContextPack:
     rules = tuple(one for one in seen if one.kind is Kind.POLICY)
     found = tuple(FoundSource(one, 1_000) for one in seen if one.kind is not Kind.POLICY)
     request = PackRequest(query="staging database reports approval customer data", tenant_id="acme", token_budget=8_000)
-    return assemble(
-        request, plan(request), fetched([], artifacts, knowledge=found, policies=rules, newest=START_MS)
-    )
+    return assemble(request, plan(request), fetched([], artifacts, knowledge=found, policies=rules, newest=START_MS))
 
 
 _GUARDED = frozenset((Section.CORE, Section.CONSTRAINTS, Section.FACTS, Section.GOALS))

@@ -117,7 +117,7 @@ def _said(patterns: Patterns, pattern: Pattern) -> dict[str, bytes]:
     spoke = max(pattern.times)
     under, trust = patterns.under(pattern.tenant_id, spoke), patterns.trust(pattern.tenant_id, spoke)
     team = patterns.is_team(pattern.tenant_id, spoke)
-    found = records(pattern.evidence(spoke), Name(*split_key(pattern.text)), under, trust, team=team)
+    found = records(pattern.evidence(spoke), Name(*split_key(pattern.text)), under, trust=trust, team=team)
     return {record.record_id: record.to_json() for record in found}
 
 

@@ -247,7 +247,8 @@ class PatternsFold:
 
         def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
             under, trust = self._maps.under(tenant_id), self._maps.trust(tenant_id)
-            now = records(evidence, pattern, under, state.rulings, trust, team=self._maps.is_team(tenant_id))
+            team = self._maps.is_team(tenant_id)
+            now = records(evidence, pattern, under, rulings=state.rulings, trust=trust, team=team)
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)

@@ -34,9 +34,9 @@ def records(
     contributions: Sequence[Contribution],
     pattern: Pattern | None = None,
     under: Under = _none,
+    *,
     rulings: Sequence[Ruling] = (),
     trust: Trust | None = None,
-    *,
     team: bool = False,
 ) -> list[KnowledgeRecord]:
     """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
