@@ -19,7 +19,7 @@ from hmx_pipeline.doors.claude_code_hooks import HOOKS, UNMAPPED, HookCall, hook
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
-from hmx_pipeline.service.access import Writer, admitted
+from hmx_pipeline.service.access import Writer, admitted, bound_to
 from hmx_pipeline.service.body import media_type, parsed, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.capture import Captures
@@ -96,7 +96,7 @@ async def _told(request: Request, tenant: str, call: HookCall) -> str:
     if not sent:
         return "none"
     try:
-        taken = await captures.take(tenant, sent)
+        taken = await captures.take(tenant, sent, subject=bound_to(request))
     except ProblemError:
         return "pending"
     if any(one.refused for one in taken):
@@ -131,6 +131,7 @@ async def _asked(request: Request, tenant: str, call: HookCall) -> dict[str, Any
             tenant_id=tenant,
             token_budget=asked.token_budget,
             session_id=call.session_id,
+            subject_id=bound_to(request),
             sections=list(asked.sections) or None,
         )
         pack = await turns.run(tenant, make_pack, store_of(request), wanted)
