@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.episode import subject_of
 from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.limits import QUORUM
@@ -192,12 +193,26 @@ PLACES = [("u1", "quetzal")] * 4 + [("u2", "emu"), ("u3", "emu")] * 3
 
 
 @pytest.mark.parametrize("alone", [PLACES, [("u1", "quetzal")] * 8], ids=["beside others", "alone"])
-def test_what_one_subject_alone_says_is_in_no_artifact(alone: list[tuple[str, str]]) -> None:
+def test_what_one_subject_alone_says_is_in_no_artifact_of_others(alone: list[tuple[str, str]]) -> None:
     artifacts = artifacts_of([e for n, who in enumerate(alone) for e in canaries.session(n, *who)], 1)
-    assert bool(artifacts) == (alone is PLACES)
-    for artifact in artifacts:
+    assert artifacts
+    assert {owner_of(artifact) for artifact in artifacts} <= {"", "u1"}
+    for artifact in (artifact for artifact in artifacts if owner_of(artifact) != "u1"):
         told = {name: value for name, value in artifact.items() if name not in ("source_events", "source_memory_ids")}
         assert b"quetzal" not in orjson.dumps(told)
+
+
+def test_what_one_subject_has_been_through_alone_is_learnt_for_it_and_masks_nothing() -> None:
+    artifacts = artifacts_of([e for n in range(8) for e in canaries.session(n, "u1", "quetzal")], 1)
+    assert {owner_of(artifact) for artifact in artifacts} == {"u1"}
+    assert any("quetzal" in artifact["title"] for artifact in artifacts)
+
+
+def test_an_artifact_becomes_the_tenants_with_the_second_subject() -> None:
+    sessions = [("u1", "quetzal")] * 6 + [("u2", "quetzal")] * 6
+    artifacts = artifacts_of([e for n, who in enumerate(sessions) for e in canaries.session(n, *who)], 1)
+    live = [artifact for artifact in artifacts if artifact["status"] == "active"]
+    assert any("quetzal" in artifact["title"] and not owner_of(artifact) for artifact in live)
 
 
 def test_what_two_subjects_say_stays_in_artifacts() -> None:
