@@ -16,7 +16,16 @@ from hmx_pipeline.contracts.limits import QUORUM
 from hmx_pipeline.intake.control_records import setting
 from hmx_pipeline.topology import EVIDENCE
 from tests.support import canaries
-from tests.support.inprocess import artifacts_of, barrier_record, events_log, evidence_logs, run, sessions_fold, signed
+from tests.support.inprocess import (
+    artifacts_of,
+    barrier_record,
+    events_log,
+    evidence_logs,
+    published,
+    run,
+    sessions_fold,
+    signed,
+)
 from tests.support.records import START_MS, LogRecord, event
 from tests.support.sessions import interleaved
 from tests.support.talk import Turn, holding, known, said, with_setting
@@ -224,3 +233,19 @@ def test_sessions_without_subjects_teach_what_they_did_before() -> None:
     told = [("", word) for _, word in PLACES]
     artifacts = artifacts_of([e for n, who in enumerate(told) for e in canaries.session(n, *who)], 1)
     assert any("quetzal" in a["title"] for a in artifacts)
+
+
+def test_a_team_shares_the_words_of_its_artifacts_and_takes_them_back_when_it_is_none() -> None:
+    evidence = evidence_of([e for n, who in enumerate(PLACES) for e in canaries.session(n, *who)])
+    middle = len(evidence[0]) // 2
+    assert b"quetzal" in shared_artifacts(with_setting(evidence, "team"))
+    assert b"quetzal" in shared_artifacts(with_setting(evidence, "team", middle))
+    assert b"quetzal" not in shared_artifacts(with_setting(with_setting(evidence, "team"), "subjects", middle))
+    assert b"quetzal" not in shared_artifacts(evidence)
+
+
+def shared_artifacts(evidence: Evidence) -> bytes:
+    """What all subjects may see of the artifacts that are live at the end."""
+    latest = {artifact["artifact_id"]: artifact for artifact in published(evidence)}
+    live = [one for one in latest.values() if one["status"] in ("draft", "active") and not owner_of(one)]
+    return orjson.dumps([[one["title"], one["summary"], one["content"], one["tags"]] for one in live])

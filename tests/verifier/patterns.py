@@ -8,7 +8,9 @@ compiled while the partition is read: only the last thing that a pattern said mu
 import hashlib
 import heapq
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -74,6 +76,8 @@ class Pattern:
     """Whose contributions make it; it has none of its own."""
     beside: "list[Pattern]" = field(default_factory=list)
     """Of one that makes others: whose contributions it takes as well."""
+    is_team: Callable[[int], bool] = lambda _: False
+    """Whether its tenant was a team before that offset."""
     _makes: dict[int, dict[str, list[Contribution]]] = field(default_factory=dict)
     """What its contributions made of other patterns, by the offset before which they came."""
     _read: dict[bytes, Contribution] = field(default_factory=dict)
@@ -92,7 +96,12 @@ class Pattern:
         for value in values:
             if value not in self._read:
                 self._read[value] = Contribution.model_validate_json(value)
-        return [self._read[value] for value in values]
+        found = [self._read[value] for value in values]
+        return found if knows(split_key(self.text)[0]) else self._shared(found, before)
+
+    def _shared(self, told: list[Contribution], before: int) -> list[Contribution]:
+        """A team's words are nobody's in particular."""
+        return [each.model_copy(update={"subject": ""}) for each in told] if self.is_team(before) else told
 
     def makes(self, before: int) -> dict[str, list[Contribution]]:
         """By the text of each pattern that its contributions make, those that it is made of."""
@@ -100,7 +109,7 @@ class Pattern:
             group = KINDS[split_key(self.text)[0]].group
             assert group is not None
             told = [each for one in (self, *self.beside) for each in counting(one.evidence(before))]
-            made = group(told)
+            made = group(self._shared(told, before))
             self._makes[before] = {pattern.text: own for pattern, own in made.items()}
         return self._makes[before]
 
@@ -234,7 +243,7 @@ class Patterns:
         if name not in self.patterns:
             kind = KINDS.get(split_key(text)[0])
             maker = self._maker(tenant_id, kind.made_of) if kind is not None and kind.made_of else None
-            self.patterns[name] = Pattern(tenant_id, text, maker=maker)
+            self.patterns[name] = Pattern(tenant_id, text, maker=maker, is_team=partial(self.is_team, tenant_id))
         return self.patterns[name]
 
     def _maker(self, tenant_id: str, kind: str) -> Pattern:
@@ -412,9 +421,13 @@ class Patterns:
     def _setting(self, row: Row, settings: TenantSettings) -> None:
         """What is stated is compiled again where it is shared now, or no longer, or where others are trusted."""
         tenant_id = settings.tenant_id
-        before = self.is_team(tenant_id, row.offset), self.trust(tenant_id, row.offset)
+        was_team, trusted = self.is_team(tenant_id, row.offset), self.trust(tenant_id, row.offset)
         self._settings.setdefault(tenant_id, []).append((row.offset, settings))
-        if (self.is_team(tenant_id, row.offset + 1), self.trust(tenant_id, row.offset + 1)) != before:
+        if self.is_team(tenant_id, row.offset + 1) != was_team:
+            for pattern in list(self.patterns.values()):
+                if pattern.tenant_id == tenant_id and pattern.kept:
+                    self._speak_later(pattern)
+        elif self.trust(tenant_id, row.offset + 1) != trusted:
             self._speak_all(tenant_id)
 
     def is_team(self, tenant_id: str, before: int) -> bool:

@@ -1,8 +1,8 @@
 """Words of a single subject, masked in the artifacts that its tenant shares.
 
 A word of an artifact stays if contributions of two subjects have it, or one without a subject. Names of tools,
-commands, options and slots stay, and so does what no contribution has: the wording of artifacts. Without subjects
-nothing is masked.
+commands, options and slots stay, and so does what no contribution has: the wording of artifacts. Without subjects,
+and in a team, nothing is masked.
 """
 
 import re
@@ -72,6 +72,11 @@ def of_several(found: Finding, contributions: Sequence[Contribution]) -> Finding
     if _MASK in title and content.get("goals"):
         title = sentence(shorten(content["goals"][0], _TITLE))
     return replace(found, title=title, summary=summary, content=content, checked=checked)
+
+
+def of_a_team(contributions: Sequence[Contribution]) -> list[Contribution]:
+    """Return them as nobody's in particular: a team shares its words. Whose a value is stays in their bodies."""
+    return [c.model_copy(update={"subject": ""}) if c.subject else c for c in contributions]
 
 
 def only_subject(contributions: Sequence[Contribution]) -> str:

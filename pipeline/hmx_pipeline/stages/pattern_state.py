@@ -213,10 +213,14 @@ class Maps:
         agents = frozenset((settings.trusted_agents or ()) if settings is not None else ())
         return Trust(agents) if agents or self._subjects[tenant_id] else None
 
+    def patterns(self, tenant_id: str) -> list[str]:
+        """Return the keys of the tenant's patterns that have contributions."""
+        prefix = f"p/{join_key(tenant_id)}/"
+        return sorted(key for key in self._maps if key.startswith(prefix))
+
     def statements(self, tenant_id: str) -> list[str]:
         """Return the keys of the tenant's knowledge patterns."""
-        prefix = f"p/{join_key(tenant_id)}/"
-        return sorted(key for key in self._maps if key.startswith(prefix) and knows(split_pattern(key)[1].type))
+        return [key for key in self.patterns(tenant_id) if knows(split_pattern(key)[1].type)]
 
     def under(self, tenant_id: str) -> Under:
         """Return a lookup of the tenant's endings by their form."""

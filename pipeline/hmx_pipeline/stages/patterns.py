@@ -16,6 +16,7 @@ from hmx_pipeline.compiler.imported_artifacts import added, believed
 from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
+from hmx_pipeline.compiler.own_words import of_a_team
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import Artifact, Status, is_type
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of
@@ -169,7 +170,10 @@ class PatternsFold:
             if made is not None:
                 self._say(tx, key, state, made.get(pattern, []), state.trace)
         else:
-            self._say(tx, key, state, list(self._maps.of(key).values()), state.trace)
+            evidence = list(self._maps.of(key).values())
+            if not knows(pattern.type) and self._maps.is_team(tenant_id):
+                evidence = of_a_team(evidence)
+            self._say(tx, key, state, evidence, state.trace)
 
     def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
         """Publish each pattern that the contributions make now, and each that they made before."""
@@ -194,6 +198,8 @@ class PatternsFold:
         assert group is not None
         maps = (self._maps.of(state_key(tenant_id, pattern)) for pattern in whole(kind))
         told = [each for entries in maps for each in counting(list(entries.values()))]
+        if self._maps.is_team(tenant_id):
+            told = of_a_team(told)
         return attempt(tx, "pattern_not_compiled", None, group, told)
 
     def _say(self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str) -> None:
@@ -287,12 +293,16 @@ class PatternsFold:
             self._set(tx, control.settings)
 
     def _set(self, tx: Tx, settings: TenantSettings) -> None:
-        """Compile the tenant's statements again if its subjects share others than before, or it trusts others."""
+        """Compile everything of the tenant again if it becomes a team or ceases to be one, and its statements if it
+        trusts others than before."""
         tenant_id, maps = settings.tenant_id, self._maps
-        before = maps.is_team(tenant_id), maps.trust(tenant_id)
+        was_team, trusted = maps.is_team(tenant_id), maps.trust(tenant_id)
         key = settings_key(tenant_id)
         tx.put(key, settings.after(tx.get(key)))
-        if (maps.is_team(tenant_id), maps.trust(tenant_id)) != before:
+        if maps.is_team(tenant_id) != was_team:
+            for pattern in maps.patterns(tenant_id):
+                self._speak_later(tx, pattern, "")
+        elif maps.trust(tenant_id) != trusted:
             self._speak_all(tx, tenant_id, "")
 
     def _erase(self, tx: Tx, erased: ErasureMark) -> None:
