@@ -1,4 +1,4 @@
-"""What Redis must hold: a function of the four topics that it is filled from, up to the positions that it says.
+"""What Redis must hold: a function of the topics that it is filled from, up to the positions that it says.
 
 Enters: a snapshot. Leaves: faults, each naming its key. What was appended for
 several partitions stands in no order, so it is compared as sets in which nothing stands twice.
@@ -183,8 +183,10 @@ class Expected:
                 self._contribution(number, row)
             case "hmx.artifacts.v1":
                 self._artifact(number, row)
-            case _:
+            case "hmx.knowledge.v1":
                 self._knowledge(number, row)
+            case _:
+                raise ValueError("what is erased is not modelled here")
 
     def _tenant(self, tenant_id: str, topic: str, number: int, row: Row) -> str:
         """The root of the tenant's keys; it exists, and stands at this record."""

@@ -12,13 +12,15 @@ EVIDENCE: Final = "hmx.evidence.v1"
 EVIDENCE_DLQ: Final = "hmx.evidence.v1.dlq"
 ARTIFACTS: Final = "hmx.artifacts.v1"
 KNOWLEDGE: Final = "hmx.knowledge.v1"
+ERASURES: Final = "hmx.erasures.v1"
 SESSION_STATE: Final = "hmx.session-state.v1"
 PATTERN_STATE: Final = "hmx.pattern-state.v1"
 TOPICS: Final = (
-    EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, EVIDENCE_DLQ, ARTIFACTS, KNOWLEDGE, SESSION_STATE, PATTERN_STATE,
+    EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, EVIDENCE_DLQ, ARTIFACTS, KNOWLEDGE, ERASURES, SESSION_STATE,
+    PATTERN_STATE,
 )  # fmt: skip
 STATE: Final = (SESSION_STATE, PATTERN_STATE)
-MATERIALISED: Final = (EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
+MATERIALISED: Final = (ERASURES, EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
 
 RELEASED, LATE, DUPLICATE, REROUTED = "released", "released_late", "duplicate", "rerouted"
 CONTROL, WAITING, LOST, REJECTED = "control", "waiting", "lost_to_retention", "rejected"
