@@ -127,8 +127,8 @@ def test_a_worker_outlives_a_batch_of_hundreds_of_megabytes_and_rejects_its_reco
 def test_every_record_inside_such_a_batch_is_explained_and_also_before_a_worker_has_read_it(
     kafka: str, tmp_path: Path, redis_url: str
 ) -> None:
-    """The audit's client names the batch by its first offset, wherever in it one begins to read. No user states anything,
-    so no tick comes in between."""
+    """The audit's client names the batch by its first offset, wherever in it one begins to read. No user states
+    anything, so no tick comes in between."""
     settings = new_settings(kafka, redis_url, window_ms=500)
     said = {"role": "assistant", "text": "Done."}
     good = [encoded(event(event_id=f"e-{n}", sequence=n, content=said)) for n in range(4)]
