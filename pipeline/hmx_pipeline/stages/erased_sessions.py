@@ -4,7 +4,10 @@ Each partition of the events topic gets the erasure. It passes it on as a mark, 
 to the erasures topic for readers, and to the tenant's evidence, whose contributions it ends.
 """
 
+from collections.abc import Container
 from typing import Final
+
+import orjson
 
 from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
@@ -15,7 +18,7 @@ from hmx_pipeline.contracts.limits import ERASURE_KEPT_MS
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.stages.fold import Output, Tx
-from hmx_pipeline.stages.session_state import ErasedPast, Indexes, erased_key
+from hmx_pipeline.stages.session_state import HELD, BufferedEvent, ErasedPast, Indexes, erased_key, session_of
 from hmx_pipeline.topology import ERASURES, EVENTS, EVIDENCE
 
 _ENDED: Final = "erased_session"
@@ -30,7 +33,23 @@ def erased_sessions(tx: Tx, erasure: Erasure) -> list[str]:
     ]
 
 
-def pass_on(tx: Tx, erasure: Erasure, names: list[str], evidence_partitions: int) -> None:
+def waiting_and_erased(tx: Tx, erasure: Erasure, names: Container[str]) -> list[str]:
+    """Return the keys of the events that wait in these sessions, or that the erasure covers by the subject which they
+    name: their session may not know it yet."""
+    prefix, marks = f"{HELD}{join_key(erasure.tenant_id)}/", erasure.marks
+
+    def covers(key: str) -> bool:
+        name = session_of(key)
+        if name in names:
+            return True
+        held: BufferedEvent = tx.get(key)
+        subject = named_subject(orjson.loads(bytes(held.event)).get("metadata") or {})
+        return covered(marks, erasure.tenant_id, split_key(name)[1], subject)
+
+    return sorted(key for key in tx.values() if key.startswith(prefix) and covers(key))
+
+
+def pass_on(tx: Tx, erasure: Erasure, names: list[str], partitions: int, evidence_partitions: int) -> None:
     """Remember the erasure, and tell readers and the patterns stage."""
     found = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]) for name in names}
     marks = sorted(erasure.marks | found)
@@ -48,7 +67,7 @@ def pass_on(tx: Tx, erasure: Erasure, names: list[str], evidence_partitions: int
     )
     key, value = mark.key.encode(), mark.to_json()
     tx.emit(Output(ERASURES, tx.partition, key, value, output_headers(ERASURE, EVENTS, tx.partition, tx.offset)))
-    control = EvidenceControl(kind="erasure", partition=tx.partition, erased=mark)
+    control = EvidenceControl(kind="erasure", partition=tx.partition, partitions=partitions, erased=mark)
     headers = [*output_headers(EVIDENCE_ERASURE, EVENTS, tx.partition, tx.offset), (KIND, b"erasure")]
     target = tenant_partition(erasure.tenant_id, evidence_partitions)
     tx.emit(Output(EVIDENCE, target, key, control.to_json(), headers))

@@ -5,7 +5,7 @@ map. A change is compiled after a pause, because more changes usually follow, an
 grows with the map. Contributions of kinds that are never compiled are only kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.imported_artifacts import added, believed
 from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
-from hmx_pipeline.compiler.knowledge.rulings import with_ruling
+from hmx_pipeline.compiler.knowledge.rulings import with_ruling, without
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.own_words import of_a_team
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
@@ -33,7 +33,7 @@ from hmx_pipeline.contracts.headers import (
     trace_headers,
     traceparent,
 )
-from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, split_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
@@ -288,7 +288,7 @@ class PatternsFold:
         elif control.archived is not None:
             self._archive(tx, control.archived)
         elif control.erased is not None:
-            self._erase(tx, control.erased)
+            self._erase(tx, control.erased, control.partitions)
         elif control.settings is not None:
             self._set(tx, control.settings)
 
@@ -305,26 +305,44 @@ class PatternsFold:
         elif maps.trust(tenant_id) != trusted:
             self._speak_all(tx, tenant_id, "")
 
-    def _erase(self, tx: Tx, erased: ErasureMark) -> None:
-        """Drop the contributions that are erased, and compile their patterns again as if they had never come."""
+    def _erase(self, tx: Tx, erased: ErasureMark, partitions: int) -> None:
+        """Drop the contributions that are erased, and compile their patterns again, and those that they reach, as if
+        they had never come. `partitions`: those of the events topic; 0 if the mark does not say."""
         marks = set(erased.marks)
+
+        def is_past(each: Contribution) -> bool:
+            """What the mark's own partition has contributed so far is of the erased past, whatever its events' time."""
+            name = session_key(each.tenant_id, each.session_id)
+            own = partitions > 0 and partition_of(name, partitions) == erased.partition
+            return own or each.first_at <= erased.at
+
         gone = [
             (key, each)
             for key, each in self._maps.of_tenant(erased.tenant_id)
-            if each.first_at <= erased.at and covered(marks, erased.tenant_id, each.session_id, each.subject)
+            if covered(marks, erased.tenant_id, each.session_id, each.subject) and is_past(each)
         ]
         stale: set[str] = set()
-        for key, each in gone:
+        for key, _ in gone:
+            stale.update(self._spoken_with(pattern_of(key)))
+        for key, _ in gone:
             self._put(tx, key, None, "")
-            if speaks(each.pattern_type):
-                group = KINDS[each.pattern_type].group is not None
-                stale.add(state_key(each.tenant_id, whole(each.pattern_type)[0]) if group else pattern_of(key))
         if mark_of(erased.tenant_id, ErasedScope.TENANT, "") in marks:
             stale.update(key for key in tx.values() if key.startswith(f"p/{join_key(erased.tenant_id)}/"))
+        lost = [each for _, each in gone]
         for pattern in sorted(stale):
             state: PatternState = tx.get(pattern) or PatternState()
-            tx.put(pattern, state.model_copy(update={"forgets": True, "speak_at": tx.clock}))
+            left = {"forgets": True, "speak_at": tx.clock, "rulings": without(state.rulings, lost)}
+            tx.put(pattern, state.model_copy(update=left))
         tx.count("erased_contribution", len(gone))
+
+    def _spoken_with(self, pattern: str) -> Iterator[str]:
+        """Yield the keys of the patterns that are compiled with the contributions of this one."""
+        tenant_id, (kind, _) = split_pattern(pattern)
+        if ends(kind):
+            for each in self._maps.reach.of(pattern):
+                yield from self._spoken_with(each)
+        if speaks(kind):
+            yield state_key(tenant_id, whole(kind)[0]) if KINDS[kind].group is not None else pattern
 
     def _archive(self, tx: Tx, archived: Archive) -> None:
         """Archive a pattern, even without an active artifact: in a rebuild the decision may come before the

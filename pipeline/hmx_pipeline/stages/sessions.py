@@ -70,7 +70,7 @@ from hmx_pipeline.ordering.window import (
 )
 from hmx_pipeline.stages.arrival import Arrival, held, released_from
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.erased_sessions import erased_sessions, is_erased, pass_on
+from hmx_pipeline.stages.erased_sessions import erased_sessions, is_erased, pass_on, waiting_and_erased
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
 from hmx_pipeline.stages.segmenting import Segmenting
 from hmx_pipeline.stages.session_state import (
@@ -439,17 +439,17 @@ class SessionsFold:
             self._pass_on(tx, name, tenant_id, pattern, control)
 
     def _erase(self, tx: Tx, erasure: Erasure) -> None:
-        """Forget the sessions that the erasure covers, without contributing, and turn away what waits in them."""
+        """Forget the sessions that the erasure covers, without contributing, and turn away what waits in them, or
+        names its subject."""
         names = erased_sessions(tx, erasure)
+        for key in waiting_and_erased(tx, erasure, names):
+            held: BufferedEvent = tx.get(key)
+            record = Record(tx.partition, held.offset, held.log_time, None, None, ())
+            self.reject(tx, record, Rejection(Reason.ERASED))
+            tx.put(key, None)
         for name in names:
-            for entry in self._indexes.waiting(name):
-                key = held_key(name, entry)
-                held: BufferedEvent = tx.get(key)
-                record = Record(tx.partition, held.offset, held.log_time, None, None, ())
-                self.reject(tx, record, Rejection(Reason.ERASED))
-                tx.put(key, None)
             self._forget(tx, name, tx.get(session_state_key(name)))
-        pass_on(tx, erasure, names, self._evidence_partitions)
+        pass_on(tx, erasure, names, self._partitions, self._evidence_partitions)
 
     def _pass_on(self, tx: Tx, name: bytes, tenant_id: str, pattern: str, control: EvidenceControl) -> None:
         """Emit a control record to the tenant's evidence partition, where its patterns are compiled."""

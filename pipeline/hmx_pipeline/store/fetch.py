@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import msgspec
 import orjson
 
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import SUBJECT, Artifact, Status
 from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
@@ -142,7 +142,7 @@ class Store:
         failed: list[Lost] = []
         with reachable():
             if plan.earlier:
-                fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan.as_of, failed))
+                fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan, failed))
             if plan.request.strategy is Strategy.FINGERPRINT_GUIDED:
                 fetched = replace(fetched, priors=self._priors(tenant, plan.request.agent_id, failed))
             if failed:
@@ -330,9 +330,11 @@ class Store:
         return by_pattern.get(priors_pattern(agent_id or "")) or by_pattern.get(priors_pattern(""))
 
     def _with_earlier(
-        self, tenant: TenantKeys, found: Sequence[FoundSource[Artifact]], until: int | None, failed: list[Lost]
+        self, tenant: TenantKeys, found: Sequence[FoundSource[Artifact]], plan: RetrievalPlan, failed: list[Lost]
     ) -> tuple[FoundSource[Artifact], ...]:
-        """Adds earlier versions after each artifact, with its relevance, back to the one valid at `until`."""
+        """Adds earlier versions after each artifact, with its relevance, back to the one valid at the plan's time. An
+        earlier version may be another subject's: what is shared may have been private."""
+        until = plan.as_of
         reached = {each.source.artifact_id: [each] for each in found}
         for _ in range(EARLIER if until is None else ARTIFACT_VERSIONS):
             behind = {
@@ -347,7 +349,7 @@ class Store:
                 one, sound = read_artifact(record) if record else (None, False)
                 chain.append(
                     FoundSource(one, chain[0].bm25, sound)
-                    if one
+                    if one and one.metadata.get(SUBJECT, plan.subject) == plan.subject
                     else FoundSource(
                         chain[-1].source.model_copy(update={"supersedes": None}), chain[-1].bm25, chain[-1].sound
                     )

@@ -87,9 +87,9 @@ def _extracted(target: Target, goal: list[str], said: Sequence[_FeedbackGiven]) 
 
 def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[Target, _FeedbackGiven]]:
     """Yield corrections in order. The words are those of the feedback, else of the user message that follows it."""
-    steps, targets = segment.steps, _Targets(segment.steps, actions)
+    steps, targets, own = segment.steps, _Targets(segment.steps, actions), ("", segment.whose)
     for place, step in enumerate(steps):
-        if step.role is not Role.FEEDBACK:
+        if step.role is not Role.FEEDBACK or step.subject not in own:
             continue
         target = targets.of(place)
         if target is None or step.name.lower() not in _REJECTS:
@@ -98,7 +98,7 @@ def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[
             yield target, _FeedbackGiven(step.at, step.event_id, [step.event_id], text)
             continue
         follows = next((later for later in steps[place + 1 :] if later.role is not Role.FEEDBACK), None)
-        if follows is not None and _by_user(follows) and (text := _telling(follows.text)):
+        if follows is not None and follows.subject in own and _by_user(follows) and (text := _telling(follows.text)):
             yield target, _FeedbackGiven(follows.at, follows.event_id, [step.event_id, follows.event_id], text)
 
 

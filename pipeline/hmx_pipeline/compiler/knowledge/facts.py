@@ -113,15 +113,17 @@ def _not_found(actions: Sequence[Action]) -> frozenset[str]:
 
 def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
     """Return whose word it is, and the claims: a message is parsed, a typed event is read from its fields. In a
-    subject's session, the words of others are reported, so they make no rule."""
+    subject's session, other subjects state nothing: it would become the subject's own. The words of those who are only
+    named there are reported, so they make no rule."""
     if step.projected is not None:
         changes = step.role is Role.STATE
         return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
     if len(step.text) >= STEP_TEXT:
         return "", ()
-    other = owner and step.subject not in ("", owner)
+    if owner and step.subject not in ("", owner):
+        return QUOTED, ()
     if step.role is Role.FEEDBACK:
-        return USER, () if other else _rules_of(own_words(step.text))
+        return USER, _rules_of(own_words(step.text))
     if step.role is Role.MESSAGE and step.name == EXTRACTED:
         return ASSISTANT, asserted(step.text)
     if step.role is not Role.MESSAGE or step.actor not in _SPEAKERS:
@@ -129,7 +131,7 @@ def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
     who = speaker(step.text)
     by = USER if who else step.actor
     told = claims(step.text, step.actor)
-    if owner and (other or (who and (step.actor != USER or who.casefold() != owner.casefold()))):
+    if owner and who and (step.actor != USER or who.casefold() != owner.casefold()):
         return QUOTED, (claim for claim in told if claim.memory is not Memory.POLICY)
     return by, told
 

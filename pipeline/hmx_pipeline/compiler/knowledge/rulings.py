@@ -4,12 +4,12 @@ Input: the records that the evidence makes, and the pattern's rulings, at most o
 records that hold with them. Where two rulings of a pattern exclude each other, the later one holds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 from hmx_pipeline.compiler.knowledge.claims import policy_claim
 from hmx_pipeline.contracts.artifact import TimeRange
-from hmx_pipeline.contracts.evidence import Pattern
+from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
@@ -25,6 +25,26 @@ def with_ruling(rulings: Sequence[Ruling], ruling: Ruling) -> list[Ruling] | Non
     """Return the pattern's rulings after one more, which replaces that on the same record; None beyond the bound."""
     others = [each for each in rulings if each.record_id != ruling.record_id]
     return [*others, ruling] if len(others) < PATTERN_RULINGS else None
+
+
+def without(rulings: Sequence[Ruling], erased: Sequence[Contribution]) -> list[Ruling]:
+    """Return the rulings once these contributions are erased. What an operator stated keeps what it rests on besides;
+    if that is nothing, it goes, and what it corrected stays out."""
+    memories = {c.contribution_id for c in erased}
+    events = {event for c in erased for event in c.source_events}
+    return [_without(each, memories, events) for each in rulings]
+
+
+def _without(ruling: Ruling, memories: Set[str], events: Set[str]) -> Ruling:
+    stated = ruling.stated
+    if stated is None or memories.isdisjoint(stated.source_memory_ids):
+        return ruling
+    left = [name for name in stated.source_memory_ids if name not in memories]
+    if not left:
+        return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "reason": ""})
+    kept = [name for name in stated.source_events if name not in events]
+    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": kept})
+    return ruling.model_copy(update={"stated": stated})
 
 
 def correction(record: KnowledgeRecord, text: str, value: str, at: int) -> KnowledgeRecord:

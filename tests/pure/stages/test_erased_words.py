@@ -1,0 +1,92 @@
+"""What was erased does not come back: through what it ended, a client's clock, what waited, or an operator's words."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
+from hmx_pipeline.contracts.ruling import RulingVerb
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.intake.control_records import erase, ruling
+from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import EVENTS_DLQ, EVIDENCE, KNOWLEDGE
+from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
+from tests.support.records import START_MS, LogRecord
+from tests.support.talk import Turn, said
+
+Event = dict[str, Any]
+Made = Callable[[int, int], LogRecord]
+
+
+def by(subject: str, session: str, *turns: Turn, at: int = 0) -> list[Event]:
+    return said(session, *turns, at=at, metadata={"user_id": subject} if subject else {})
+
+
+def passed(offset: int, at: int) -> LogRecord:
+    return barrier_record(at, 0, offset, f"b{offset}")
+
+
+def erased(scope: ErasedScope, name: str) -> Made:
+    def made(offset: int, at: int) -> LogRecord:
+        asked = Erasure(erasure_id="e", tenant_id="acme", scope=scope, name=name, at=START_MS + at)
+        return signed(erase(asked, 0), 0, offset, at)
+
+    return made
+
+
+def folded(told: Sequence[Event | Made]) -> tuple[Ran, list[Event]]:
+    """Of one partition, ten milliseconds apart: the sessions stage, and what a reader then finds as knowledge."""
+    log: list[LogRecord] = []
+    for one in [*told, passed]:
+        n, at = len(log), 10 * len(log)
+        log.append(one(n, at) if callable(one) else LogRecord(0, n, START_MS + at, b"k", orjson.dumps(one)))
+    log.append(tick_record(60_000, 0, len(log)))
+    log.append(passed(len(log), 60_010))
+    ran = run(sessions_fold, log)
+    evidence = [LogRecord(0, n, START_MS + n, o.key, o.value, o.headers) for n, o in enumerate(ran.on(EVIDENCE))]
+    last = {output.key: output.value for output in run(PatternsFold, evidence).on(KNOWLEDGE)}
+    return ran, [orjson.loads(value) for value in last.values() if value is not None]
+
+
+@pytest.mark.parametrize("who", ["", "u"])
+def test_what_only_an_erased_update_stated_leaves_no_record(who: str) -> None:
+    own = by(who, "s1", "Our warehouse is Snowflake.")
+    update = by(who, "s2", "We switched from Snowflake to BigQuery.", at=5)
+    texts = {record["text"] for record in folded([*own, *update])[1]}
+    assert any("BigQuery" in text for text in texts)
+    left = folded([*own, *update, passed, erased(ErasedScope.SESSION, "s2")])[1]
+    assert {record["text"] for record in left if record["status"] == "active"} == {"Our warehouse is Snowflake"}
+    assert "BigQuery" not in str(left)
+
+
+@pytest.mark.parametrize("ahead_ms", [120_000, 10**11])
+def test_a_clients_clock_that_is_ahead_saves_nothing_from_erasure(ahead_ms: int) -> None:
+    told = by("u1", "s1", "My home address is 12 Oak Street.")
+    told[0]["timestamp"] = format_ms(START_MS + ahead_ms)
+    assert folded(told)[1]
+    assert not folded([*told, passed, erased(ErasedScope.SUBJECT, "u1")])[1]
+
+
+def test_what_waits_and_names_the_erased_is_turned_away() -> None:
+    first, _, last = by("", "s1", "Hi there", "Lost", "My home address is 12 Oak Street.")
+    last["metadata"] = {"user_id": "u1"}
+    ran, known = folded([first, last, erased(ErasedScope.SUBJECT, "u1")])
+    assert [episode["id"] for episode in ran.episodes] == [first["event_id"]]
+    assert [letter.value for letter in ran.on(EVENTS_DLQ)] == [None]
+    assert known == []
+
+
+def test_a_correction_goes_with_what_it_was_made_from_and_the_corrected_stays_out() -> None:
+    told = [
+        *by("u1", "s1", "My home address is 12 Oak Street."),
+        *by("u1", "s2", "My home address is 9 Elm Road.", at=5),
+    ]
+    oak = next(record for record in folded(told)[1] if "Oak" in record["text"])
+    asked = make_ruling(oak, RulingVerb.CORRECT, RulingRequest(value="12 Oak Street, flat 7"), START_MS)
+    corrected: Made = lambda offset, at: signed(ruling(asked, 0), 0, offset, at)  # noqa: E731
+    assert "flat 7" in str(folded([*told, passed, corrected])[1])
+    left = folded([*told, passed, corrected, passed, erased(ErasedScope.SESSION, "s1")])[1]
+    assert [record["text"] for record in left] == ["u1: My home address is 9 Elm Road"]
