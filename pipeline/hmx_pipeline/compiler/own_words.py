@@ -20,7 +20,7 @@ from hmx_pipeline.segments.lexicon import CHOOSING, PLEASANTRIES, STOP_WORDS, wo
 from hmx_pipeline.segments.masking import sentence, shorten
 
 SUBJECTS: Final = 2
-"""Fewest subjects that make a word the tenant's."""
+"""Fewest subjects whose use makes something the tenant's."""
 _MASK: Final = "…"
 _TITLE: Final = 120
 _WORD: Final = re.compile(r"[^\W_]+")
