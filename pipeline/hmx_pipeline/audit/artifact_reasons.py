@@ -13,7 +13,7 @@ from hmx_pipeline.audit.version_history import Json
 from hmx_pipeline.compiler.candidate import candidate, counting, in_order
 from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.compiler.lifecycle import decayed
-from hmx_pipeline.compiler.own_words import SUBJECTS
+from hmx_pipeline.compiler.private_words import SUBJECTS
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES, KINDS
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.evidence import Contribution, Pattern

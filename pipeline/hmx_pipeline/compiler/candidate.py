@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, contradicted, recent
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
-from hmx_pipeline.compiler.own_words import of_several, only_subject, several
+from hmx_pipeline.compiler.private_words import of_several, only_subject, several
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.canonical import canonical_json

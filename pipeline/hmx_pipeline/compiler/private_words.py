@@ -106,7 +106,7 @@ def _of_one(words: set[str], contributions: Sequence[Contribution]) -> frozenset
     return frozenset(words & by.keys())
 
 
-def words_of(c: Contribution) -> frozenset[str]:
+def said_words(c: Contribution) -> frozenset[str]:
     return _words(c)[0]
 
 
@@ -115,7 +115,7 @@ def shared_words(contributions: Sequence[Contribution]) -> set[str]:
     by: dict[str, str] = {}
     shared: set[str] = set()
     for c in contributions:
-        for word in words_of(c) - shared:
+        for word in said_words(c) - shared:
             if not c.subject or by.setdefault(word, c.subject) != c.subject:
                 shared.add(word)
     return shared
