@@ -19,7 +19,7 @@ from hmx_pipeline.segments.event_text import verb_in
 from hmx_pipeline.segments.lexicon import CHOOSING, PLEASANTRIES, STOP_WORDS, word_set
 from hmx_pipeline.segments.masking import sentence, shorten
 
-SUBJECTS: Final = 2
+FEWEST_SUBJECTS: Final = 2
 """Fewest subjects whose use makes something the tenant's."""
 _MASK: Final = "…"
 _TITLE: Final = 120
@@ -88,7 +88,7 @@ def only_subject(contributions: Sequence[Contribution]) -> str:
 def several(contributions: Sequence[Contribution], tag: str) -> bool:
     """Return True if a tag is not a single subject's."""
     subjects = {c.subject for c in contributions if tag in c.tags or tag in c.lineage_tags}
-    return "" in subjects or len(subjects) >= SUBJECTS
+    return "" in subjects or len(subjects) >= FEWEST_SUBJECTS
 
 
 def _plain(word: str) -> bool:
