@@ -8,17 +8,15 @@ from typing import Any
 import orjson
 import pytest
 import redis
-from click.testing import Result
-from typer.testing import CliRunner
 
-from hmx_pipeline.cli.app import application
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.receipt import Receipt, is_genuine
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE, PATTERN_STATE, SESSION_STATE
 from tests.support.memory import Memory
-from tests.support.pipeline import Pipeline, environment, new_settings, running
+from tests.support.own_command import hmx
+from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.records import START_MS, event
 from tests.support.service import is_problem, serving
 from tests.support.topics import read
@@ -58,13 +56,6 @@ def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 def settings(pipeline: Pipeline) -> Settings:
     return pipeline.settings
-
-
-def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
-    for name, value in environment(settings).items():
-        if name.startswith("HMX_"):
-            monkeypatch.setenv(name, value)
-    return CliRunner().invoke(application(), list(arguments))
 
 
 def in_redis(settings: Settings, text: str) -> list[str]:

@@ -7,15 +7,13 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from hmx_pipeline.cli.app import application
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
 from tests.support.memory import Memory
-from tests.support.pipeline import environment, new_settings, running
+from tests.support.own_command import hmx
+from tests.support.pipeline import new_settings, running
 from tests.support.records import START_MS, event
 from tests.support.service import is_problem, serving
 from tests.support.waiting import until
@@ -65,13 +63,6 @@ def listed(client: httpx.Client, **asked: Any) -> list[Json]:
 
 def texts(records: list[Json]) -> str:
     return " | ".join(record["text"] for record in records)
-
-
-def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
-    for name, value in environment(settings).items():
-        if name.startswith("HMX_"):
-            monkeypatch.setenv(name, value)
-    return CliRunner().invoke(application(), list(arguments))
 
 
 def test_the_list_is_filtered_and_comes_in_pages(client: httpx.Client) -> None:

@@ -180,7 +180,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         file_paths.identifiers, file_paths.dotted_names, file_paths.name_parts,
         targets.names_in, speakers.speaker_of, lexicon.word_set, plain_statements.sentences,
         plain_statements.spelt_out, plain_statements.clauses, plain_statements.without_trail, forms.negation_first,
-        claim_names.value_of, pasted.without_pasted, asserted.asserted, corrections.own_words,
+        claim_names.value_of, pasted.without_pasted, asserted.asserted, corrections.comment_text,
         plain_statements.spoken, plain_statements.stated, plain_statements.plainly, classifier.scores,
         classifier.features, classifier.buckets,
         rules.policy, rules.listed, cues.cue, normal_forms.words_within, normal_forms.family, updates.updates,

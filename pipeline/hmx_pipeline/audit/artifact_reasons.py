@@ -13,6 +13,7 @@ from hmx_pipeline.audit.version_history import Json
 from hmx_pipeline.compiler.candidate import candidate, counting, in_order
 from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.compiler.lifecycle import decayed
+from hmx_pipeline.compiler.private_words import FEWEST_SUBJECTS
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES, KINDS
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
@@ -23,8 +24,6 @@ from hmx_pipeline.stages.state_tables import StateRecord, latest
 
 FITTING: Final = 5
 """Patterns that are explained, best match first."""
-_SEVERAL: Final = 2
-"""Subjects that have done something before others are told of it."""
 _READ: Final = 8  # contributions per pattern that are searched for the words
 
 
@@ -146,7 +145,7 @@ def missing(words: str, records: Iterable[StateRecord], tenant: str, subject: st
     fitting = []
     for key, contributions in evidence.items():
         own = [each for each in contributions if each.subject in ("", subject)]
-        if not own and len({each.subject for each in contributions}) < _SEVERAL:
+        if not own and len({each.subject for each in contributions}) < FEWEST_SUBJECTS:
             continue
         found = len(wanted & _words(min(contributions, key=_by_id).pattern_key, own))
         if found and 2 * found >= len(wanted):

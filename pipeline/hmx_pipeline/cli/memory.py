@@ -43,7 +43,7 @@ _USUAL: Final = (Status.ACTIVE, Status.DRAFT)
 Json = dict[str, Any]
 Tenant = Annotated[str | None, typer.Option(help="The tenant; optional if memory holds only one.")]
 Subject = Annotated[
-    str | None, typer.Option(help="The person for whom is asked; without one, only what the tenant shares is found.")
+    str | None, typer.Option(help="The person to answer; without one, only what the whole tenant shares is found.")
 ]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, contradicted, recent
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
-from hmx_pipeline.compiler.own_words import of_several, only_subject, several
+from hmx_pipeline.compiler.private_words import of_several, only_subject, several
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.canonical import canonical_json
@@ -68,11 +68,11 @@ def candidate(contributions: Sequence[Contribution], kind: str = "") -> Artifact
     found = compiled(kept) if compiled is not None else None
     if found is None:
         return None
+    if found.rests_on is not None:
+        kept = list(found.rests_on)
     owner = only_subject(kept)
     if not owner:
         found = of_several(found, kept)
-    if found.rests_on is not None:
-        kept = list(found.rests_on)
     memory_ids = [c.contribution_id for c in kept]
     room = ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
     sources, omitted = _sources(kept, room)

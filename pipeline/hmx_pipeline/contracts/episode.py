@@ -15,7 +15,8 @@ from hmx_pipeline.contracts.event import EXTENSIONS, Event, Name, Natural, Times
 from hmx_pipeline.contracts.ids import too_long
 
 RESERVED: Final = "hmx"
-SUBJECTS: Final = ("subject_id", "user_id", "userId")
+SUBJECT_ID: Final = "subject_id"
+SUBJECTS: Final = (SUBJECT_ID, "user_id", "userId")
 """Metadata keys that name the subject of an event, in order of preference."""
 _SUBJECTS: Final = frozenset(SUBJECTS)
 _DIRECT: Final = {  # HMX-E §10: event field → trace field

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from hmx_pipeline.contracts.canonical import canonical_json
 from hmx_pipeline.contracts.envelope import ABSENT, Envelope, read_envelope
+from hmx_pipeline.contracts.episode import SUBJECT_ID
 from hmx_pipeline.contracts.event import ARRIVAL, EXTENSIONS, ID_TOO_LONG, SEQUENCE_MEANS, Event
 from hmx_pipeline.contracts.event_types import event_type
 from hmx_pipeline.contracts.ids import too_long
@@ -63,7 +64,6 @@ _OWN_REASON: Final = {
 }
 _CALL_ID: Final = "call_id"
 """Key of the id that pairs a call with its result, in every content type that has one."""
-_SUBJECT: Final = "subject_id"
 _IDS: Final = (
     "event_id", "event_type", "agent_id", "tenant_id", "session_id", "trace_id", "correlation_id", "parent_event_id",
 )  # fmt: skip
@@ -149,7 +149,7 @@ def _plain(value: bytes | None) -> Accepted | None:
             odd = _odd_numbers(dump)
     elif not same and _may_be_inexact(value, dump, odd):
         return None
-    if (inner > ID_BYTES or paths) and (_is_long(content.get(_CALL_ID)) or _is_long(metadata.get(_SUBJECT))):
+    if (inner > ID_BYTES or paths) and (_is_long(content.get(_CALL_ID)) or _is_long(metadata.get(SUBJECT_ID))):
         return None
     return Accepted(
         event, fields, value, instant, _digest(dump, odd), paths, notes(event.event_type, content),
@@ -206,7 +206,7 @@ def _decode(value: bytes | None) -> Accepted:
 
 
 def _check_inner_ids(fields: dict[str, Any]) -> None:
-    for part, name in (("content", _CALL_ID), ("metadata", _SUBJECT)):
+    for part, name in (("content", _CALL_ID), ("metadata", SUBJECT_ID)):
         text = fields[part].get(name)
         own = part == "content" and not event_type(fields["event_type"]).call_id  # a field like any other
         if type(text) is str and too_long(text) and not own:

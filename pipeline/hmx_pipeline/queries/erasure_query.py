@@ -1,7 +1,7 @@
-"""Erasure query: appends an erasure to the log, waits until memory is without it, and makes the receipt.
+"""Erasure query: makes an erasure from what memory holds, and its receipt once memory is without it.
 
-Enters: what to erase. Leaves: the `Erasure` in the log, then a signed `Receipt`. Raises NothingToEraseError before
-anything is appended, LackingError if memory has not followed in time, and what reading Kafka and Redis raises.
+Enters: what to erase. Leaves: an `Erasure` for the log, later a signed `Receipt`; the caller appends and waits in
+between. Raises NothingToEraseError, and what reading Kafka and Redis raises.
 """
 
 import time

@@ -42,7 +42,7 @@ class KnowledgeFilter(NamedTuple):
     until: int | None = None
     """Event time of the first evidence in milliseconds, both ends included."""
     sees: str | None = None
-    """The subject on whose behalf is asked: others' private records are left out. None for an operator."""
+    """The subject who asks: others' private records are left out. None for an operator."""
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         at = milliseconds(record["created_at"])

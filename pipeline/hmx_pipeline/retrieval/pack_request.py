@@ -34,7 +34,7 @@ class PackRequest(Model):
     agent_id: Id | None = None
     session_id: Id | None = None
     subject_id: Annotated[Id | None, Field(exclude_if=lambda subject: subject is None)] = None
-    """The person for whom is asked, as events name it. Without one: only what all of the tenant share."""
+    """The person to answer, as events name it. Without one, only what the whole tenant shares is found."""
     sections: Items[Annotated[Section, Field(strict=False)]] | None = None
     """Only these sections; all if left out."""
     tags: Annotated[list[Annotated[str, Field(max_length=TAG)]], Field(max_length=PACK_TAGS)] | None = None

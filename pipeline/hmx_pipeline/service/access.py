@@ -109,13 +109,17 @@ def admit(connection: HTTPConnection, scope: Scope) -> str:
     return grant.tenant
 
 
-def grant_of(connection: HTTPConnection) -> Grant:
-    """Returns the grant of an admitted request. Raises ProblemError if its key was revoked meanwhile."""
+def let_decide(connection: HTTPConnection, subject: str | None) -> None:
+    """Lets a key of scope admin rule and erase, and a bound key for its own subject. Raises ProblemError for others,
+    and if the key was revoked since its admission."""
     access: Access = connection.app.state.access
     grant = access.grant(key_of(connection), _named(connection))
     if grant is None:
         raise _stranger(connection, access.open)
-    return grant
+    own = grant.subject is not None and grant.subject == subject
+    if not own and Scope.ADMIN not in grant.scopes:
+        detail = "the key needs the scope admin, or must be bound to the subject whose memory it changes"
+        raise ProblemError(ProblemKind.FORBIDDEN, detail)
 
 
 def admitted(connection: HTTPConnection, tenant: str, scope: Scope = Scope.READ) -> bool:

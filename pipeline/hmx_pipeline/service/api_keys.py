@@ -31,8 +31,8 @@ class Scope(StrEnum):
     WRITE = "write"
     """Append the tenant's events."""
     ADMIN = "admin"
-    """List tenants, read operators' figures, and import fingerprints for its tenant; it opens no other tenant's
-    memory."""
+    """List tenants, read operators' figures, and import fingerprints, rule and erase for its tenant; it opens no other
+    tenant's memory."""
 
 
 USUAL: Final = frozenset({Scope.READ, Scope.WRITE})

@@ -1,7 +1,7 @@
 """`POST /v1/hmx/erasures`: erases a subject, a session or the whole tenant.
 
 Enters: what to erase. Leaves: a signed receipt once memory is without it, or 202 if memory has not followed in time;
-the erasure is in the log then. Keys of scope admin erase anything, a key bound to a subject that subject alone.
+the erasure is in the log then.
 """
 
 from typing import Annotated, Any, Final
@@ -19,8 +19,7 @@ from hmx_pipeline.kafka.control_producer import append_erasure
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.queries.erasure_query import NothingToEraseError, make_receipt, plan_erasure
 from hmx_pipeline.runtime.barriers import LackingError, wait_for_all
-from hmx_pipeline.service.access import Writer, grant_of
-from hmx_pipeline.service.api_keys import Scope
+from hmx_pipeline.service.access import Writer, let_decide
 from hmx_pipeline.service.body import media_type, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.memory import JSON, store_of
@@ -72,12 +71,7 @@ async def post_erasure(request: Request, tenant: Writer) -> Response:
         asked = ErasureRequest.model_validate_json(body)
     except ValidationError as error:
         raise invalid(error) from None
-    grant = grant_of(request)
-    own = grant.subject is not None and asked.subject == grant.subject
-    if not own and (grant.subject is not None or Scope.ADMIN not in grant.scopes):
-        raise ProblemError(
-            ProblemKind.FORBIDDEN, "the key needs the scope admin, or must be bound to the subject to erase"
-        )
+    let_decide(request, asked.subject)
     turns: FairTurns = request.app.state.fingerprints  # it reads all of the tenant's memory, as a fingerprint does
     answer = await turns.run(tenant, _erased, request, tenant, asked)
     return Response(answer.to_json(), 200 if isinstance(answer, Receipt) else 202, media_type=JSON)

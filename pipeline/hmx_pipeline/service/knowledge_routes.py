@@ -1,7 +1,7 @@
 """`GET /v1/hmx/knowledge` and `POST /v1/hmx/knowledge/{id}/confirm`, `correct` and `retract`.
 
 The list enters filters and leaves a page of records. A ruling is an event in the log: it is in memory soon after the
-answer. Keys of scope admin rule on every record, a key bound to a subject on that subject's own.
+answer.
 """
 
 import time
@@ -29,8 +29,7 @@ from hmx_pipeline.queries.knowledge_query import (
     make_ruling,
 )
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
-from hmx_pipeline.service.access import Reader, Writer, bound_to, grant_of, subject_for
-from hmx_pipeline.service.api_keys import Scope
+from hmx_pipeline.service.access import Reader, Writer, bound_to, let_decide, subject_for
 from hmx_pipeline.service.body import media_type, read_body
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of, view_of
@@ -146,15 +145,10 @@ async def _decide(request: Request, tenant: str, record_id: str, verb: RulingVer
 def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
-    grant = grant_of(request)
     record = view_of(request, tenant).knowledge(record_id)
     if record is None:
         raise missing(request, "knowledge record")
-    own = grant.subject is not None and record.get("subject_id") == grant.subject
-    if not own and Scope.ADMIN not in grant.scopes:
-        raise ProblemError(
-            ProblemKind.FORBIDDEN, "the key needs the scope admin, or must be bound to the subject of the record"
-        )
+    let_decide(request, record.get("subject_id"))
     try:
         ruling = make_ruling(record, verb, said, int(time.time() * 1000))
         lacking = append_ruling(settings, ruling)

@@ -16,7 +16,7 @@ from hmx_pipeline.compiler.imported_artifacts import added, believed
 from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling, without
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
-from hmx_pipeline.compiler.own_words import of_a_team
+from hmx_pipeline.compiler.private_words import of_a_team
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import Artifact, Status, is_type
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of

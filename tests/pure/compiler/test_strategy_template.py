@@ -112,6 +112,15 @@ def test_what_is_done_belongs_to_a_phase(verb: str, phase: str) -> None:
 EVIDENCE = history((5, 5))
 
 
+def test_a_strategy_that_rests_on_one_subjects_tasks_alone_is_private_to_it() -> None:
+    own = [one.model_copy(update={"subject": "ann"}) for one in history((6, 5))]
+    (once,) = told(next(iter(TASKS)), 99)
+    others = once.saying(task="another").model_copy(update={"subject": "bob"})
+    found = strategy([*own, others])
+    assert found is not None
+    assert (found.subject, found.observed_count) == ("ann", 11)
+
+
 @given(st.permutations(EVIDENCE))
 def test_arrival_order_decides_nothing(arrived: list[Contribution]) -> None:
     assert candidate(arrived) == candidate(EVIDENCE)

@@ -24,7 +24,8 @@ _STATES: Final = {
 }
 """Entity type → what its events state."""
 _TYPES: Final = ("type", "source_type", "target_type")
-_SHOWN: Final = "authority"
+SHOWN: Final = "authority"
+"""Key of a record's body that says it."""
 _WHO: Final[Mapping[Authority, str]] = {
     Authority.OPERATOR: "an operator",
     Authority.AGENT: "an agent that an operator trusts",
@@ -73,7 +74,7 @@ def rank_of(by: str) -> int:
 
 def binds(record: KnowledgeRecord) -> bool:
     """Return True if a rule must not be overridden: an operator's, a trusted agent's, or the reader's own."""
-    told = record.body.get(_SHOWN)
+    told = record.body.get(SHOWN)
     if told is None:
         return USER in record.body.get("said_by", (USER,))
     authority = Authority(told)
@@ -82,7 +83,7 @@ def binds(record: KnowledgeRecord) -> bool:
 
 def authority_of(record: KnowledgeRecord) -> Authority | None:
     """Return the authority that a record says; None if it says none."""
-    return Authority(record.body[_SHOWN]) if _SHOWN in record.body else None
+    return Authority(record.body[SHOWN]) if SHOWN in record.body else None
 
 
 def who(authority: Authority) -> str:
@@ -91,7 +92,7 @@ def who(authority: Authority) -> str:
 
 def why(record: KnowledgeRecord) -> str:
     """Return one sentence: why the record is believed, and what would outweigh it."""
-    told = record.body.get(_SHOWN) or max(
+    told = record.body.get(SHOWN) or max(
         (_OF[by] for by in record.body.get("said_by", ())), key=lambda one: one.rank, default=Authority.ASSISTANT
     )
     authority, sessions = Authority(told), record.body.get("sessions", 1)

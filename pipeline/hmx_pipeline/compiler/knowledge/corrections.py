@@ -94,7 +94,7 @@ def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[
         target = targets.of(place)
         if target is None or step.name.lower() not in _REJECTS:
             continue
-        if text := own_words(step.text):
+        if text := comment_text(step.text):
             yield target, _FeedbackGiven(step.at, step.event_id, [step.event_id], text)
             continue
         follows = next((later for later in steps[place + 1 :] if later.role is not Role.FEEDBACK), None)
@@ -126,8 +126,8 @@ class _Targets:
         return None if action is None else target_of_action(self._steps[action.position])
 
 
-def own_words(comment: str) -> str:
-    """Return a person's words in a comment; empty if a client only reports an action or a rating."""
+def comment_text(comment: str) -> str:
+    """Return what a person says in a comment; empty if a client only reports an action or a rating."""
     quoted = _QUOTES.search(comment)
     if quoted is not None:
         return _telling(comment[quoted.end() :])

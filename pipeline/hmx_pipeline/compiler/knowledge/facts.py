@@ -16,7 +16,7 @@ from hmx_pipeline.compiler.knowledge.asserted import asserted
 from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
-from hmx_pipeline.compiler.knowledge.corrections import own_words
+from hmx_pipeline.compiler.knowledge.corrections import comment_text
 from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.fact_timeline import Assertion, FactTimeline, ValueInterval, track_of, value_name
@@ -123,7 +123,7 @@ def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
     if owner and step.subject not in ("", owner):
         return QUOTED, ()
     if step.role is Role.FEEDBACK:
-        return USER, _rules_of(own_words(step.text))
+        return USER, _rules_of(comment_text(step.text))
     if step.role is Role.MESSAGE and step.name == EXTRACTED:
         return ASSISTANT, asserted(step.text)
     if step.role is not Role.MESSAGE or step.actor not in _SPEAKERS:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
-from hmx_pipeline.compiler.knowledge.authority import Trust
+from hmx_pipeline.compiler.knowledge.authority import SHOWN, Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
 from hmx_pipeline.compiler.knowledge.rulings import ruled
 from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_of
@@ -76,7 +76,7 @@ def _stated(
 
 def _with_authority(said: Statement, trust: Trust) -> Statement:
     authority = trust.of(said.body.get("said_by"), said.sources)
-    return replace(said, body={**said.body, "authority": authority.value})
+    return replace(said, body={**said.body, SHOWN: authority.value})
 
 
 def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:

@@ -7,17 +7,18 @@ records that hold with them. Where two rulings of a pattern exclude each other, 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
+from hmx_pipeline.compiler.knowledge.authority import SHOWN
 from hmx_pipeline.compiler.knowledge.claims import policy_claim
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import split_key
-from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.knowledge import Authority, Kind, KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import PATTERN_RULINGS
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 
-OPERATOR: Final = "operator"
+_OPERATOR: Final = Authority.OPERATOR.value
 _ENDED: Final = (Standing.SUPERSEDED, Standing.RESOLVED, Standing.WITHDRAWN)
 
 
@@ -62,7 +63,7 @@ def correction(record: KnowledgeRecord, text: str, value: str, at: int) -> Knowl
         update={
             "record_id": content_id(0, "knowledge", record.tenant_id, *pattern, "stated", record.record_id, text),
             "text": text,
-            "body": body | {"said_by": [OPERATOR], "authority": OPERATOR},
+            "body": body | {"said_by": [_OPERATOR], SHOWN: _OPERATOR},
             "confidence": 1.0,
             "status": Standing.ACTIVE,
             "session_id": None,
@@ -143,7 +144,7 @@ def _confirmed(record: KnowledgeRecord, ruling: Ruling) -> KnowledgeRecord:
             "confidence": 1.0,
             "superseded_by": None,
             "validity": TimeRange(start=start),
-            "body": _with(record, ruling) | {"authority": OPERATOR},
+            "body": _with(record, ruling) | {SHOWN: _OPERATOR},
         }
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted
-from hmx_pipeline.compiler.own_words import shared_words, words_of
+from hmx_pipeline.compiler.private_words import said_words, shared_words
 from hmx_pipeline.compiler.tasks import own_values
 from hmx_pipeline.compiler.tasks.run_clusters import known, tasks
 from hmx_pipeline.compiler.tasks.slots import SESSIONS
@@ -162,7 +162,7 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
         common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
         by_others = [value for value in common if named[value]]
         asked = sorted(value for value in own - apart if len(wished[value]) >= SESSIONS)
-        words = sorted(words_of(c) & spoken) if known else []
+        words = sorted(said_words(c) & spoken) if known else []
         more = {"shared": words} if words else {}
         yield c.saying(common=common, named=by_others, wished=asked, **more) if common or asked or more else c
 

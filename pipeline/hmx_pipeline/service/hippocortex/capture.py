@@ -18,7 +18,7 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from hmx_pipeline.contracts.episode import named_subject
+from hmx_pipeline.contracts.episode import SUBJECT_ID, named_subject
 from hmx_pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
 from hmx_pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
 from hmx_pipeline.contracts.ids import keyed_id
@@ -47,7 +47,6 @@ REMEMBERED: Final = 65_536
 AGENT: Final = "default"
 _AGENT: Final = ("agentId", "agent_id", "agent_name", "agentName")
 _USER: Final = ("userId", "user_id")
-SUBJECT_ID: Final = "subject_id"
 _KEY: Final = ("idempotencyKey", "idempotency_key")
 _SAID: Final[Mapping[str, str]] = {
     "$.event_type": "$.type",

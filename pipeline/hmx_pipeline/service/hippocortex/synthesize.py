@@ -55,7 +55,7 @@ class Synthesis(ClientModel):
     query: Annotated[str, Field(min_length=1, max_length=QUERY_CHARACTERS)]
     options: SynthesisOptions = SynthesisOptions()
     user_id: Id | None = None
-    """The person for whom is asked; without one, only what all of the tenant share is found."""
+    """The person to answer; without one, only what the whole tenant shares is found."""
 
 
 @router.post("/synthesize", openapi_extra=described(schema_of(Synthesis)))

@@ -19,8 +19,8 @@ from hmx_pipeline.segments.event_text import verb_in
 from hmx_pipeline.segments.lexicon import CHOOSING, PLEASANTRIES, STOP_WORDS, word_set
 from hmx_pipeline.segments.masking import sentence, shorten
 
-SUBJECTS: Final = 2
-"""Fewest subjects that make a word the tenant's."""
+FEWEST_SUBJECTS: Final = 2
+"""Fewest subjects whose use makes something the tenant's."""
 _MASK: Final = "…"
 _TITLE: Final = 120
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -88,7 +88,7 @@ def only_subject(contributions: Sequence[Contribution]) -> str:
 def several(contributions: Sequence[Contribution], tag: str) -> bool:
     """Return True if a tag is not a single subject's."""
     subjects = {c.subject for c in contributions if tag in c.tags or tag in c.lineage_tags}
-    return "" in subjects or len(subjects) >= SUBJECTS
+    return "" in subjects or len(subjects) >= FEWEST_SUBJECTS
 
 
 def _plain(word: str) -> bool:
@@ -106,7 +106,7 @@ def _of_one(words: set[str], contributions: Sequence[Contribution]) -> frozenset
     return frozenset(words & by.keys())
 
 
-def words_of(c: Contribution) -> frozenset[str]:
+def said_words(c: Contribution) -> frozenset[str]:
     return _words(c)[0]
 
 
@@ -115,7 +115,7 @@ def shared_words(contributions: Sequence[Contribution]) -> set[str]:
     by: dict[str, str] = {}
     shared: set[str] = set()
     for c in contributions:
-        for word in words_of(c) - shared:
+        for word in said_words(c) - shared:
             if not c.subject or by.setdefault(word, c.subject) != c.subject:
                 shared.add(word)
     return shared
