@@ -3,6 +3,7 @@
 Enters: a row. Leaves: an `Event`, a `Control` or a `Refusal`. Nothing fails.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -127,11 +128,14 @@ _dump = msgspec.json.encode
 
 
 def named_subject(event: Event) -> str:
-    """Of the names that the metadata may have for it, the first that is a text and no longer than an id."""
+    """Of the names that the metadata may have for it, the first that is a text or a whole number; by its digest, if it
+    is longer than an id."""
     for key in ("subject_id", "user_id", "userId"):
         name = event.fields["metadata"].get(key)
-        if isinstance(name, str) and 0 < len(name.encode()) <= 512:
-            return name
+        text = str(name) if isinstance(name, int) and not isinstance(name, bool) else name
+        if isinstance(text, str) and text:
+            long = len(text.encode()) > 512
+            return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" if long else text
     return ""
 
 

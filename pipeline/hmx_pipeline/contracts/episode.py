@@ -3,6 +3,7 @@
 Fields that a trace lacks are stored in `metadata` under one reserved key, so event → episode → event is lossless.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -175,12 +176,13 @@ def event_fields(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_subject(metadata: dict[str, Any]) -> str:
-    """Return the first subject that an event's own metadata names; empty if there is none, or it is too long for an
-    id."""
+    """Return the first subject that an event's own metadata names; empty if there is none. A whole number names
+    somebody, too. A name too long for an id is replaced by its digest, so that what is said under it stays private."""
     if _SUBJECTS.isdisjoint(metadata):
         return ""
-    names = (metadata.get(key) for key in SUBJECTS)
-    return next((name for name in names if name and type(name) is str and not too_long(name)), "")
+    names = (str(name) if type(name) is int else name for name in (metadata.get(key) for key in SUBJECTS))
+    named = next((name for name in names if name and type(name) is str), "")
+    return f"sha256:{hashlib.sha256(named.encode()).hexdigest()}" if too_long(named) else named
 
 
 def subject_of(fields: Mapping[str, Any]) -> str:

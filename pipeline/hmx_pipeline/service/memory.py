@@ -174,7 +174,8 @@ def list_artifacts(
     """Lists artifacts of one status, active by default (HMX-A §5), in pages."""
     page = store_of(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
     seen = list(filter(view_of(request, tenant).sees_artifact, page.artifacts))
-    answer: dict[str, Any] = {"artifacts": seen, "total": page.total}
+    total = page.total if bound_to(request) is None else len(seen)  # a bound key learns no counts of others
+    answer: dict[str, Any] = {"artifacts": seen, "total": total}
     whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete
     if whole is not None:
         answer["memory_complete"] = whole
