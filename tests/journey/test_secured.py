@@ -229,7 +229,7 @@ def test_each_way_in_is_the_same_for_both_clients(secured: SecuredKafka, setting
         file.write_text(f"security.protocol={way}\nbootstrap.servers={secured.address(way)}\n{text}")
         kafka = Settings.load({"HMX_KAFKA_CONFIG": str(file), "HMX_STATE": str(tmp_path)}).require_kafka()
         ours = {topic for topic in metadata(connect(kafka)).topics if topic.startswith(settings.topic_prefix)}
-        assert len(ours) == 9, name
+        assert len(ours) == 10, name
         assert {topic for topic in seen_by_aiokafka(kafka) if topic.startswith(settings.topic_prefix)} == ours, name
     assert tokens.asked == 2  # one for each client
     tokens.shutdown()
@@ -276,7 +276,7 @@ def test_processes_go_on_with_a_password_that_was_replaced(
     pids = [pipeline.processes[name].pid for name in names]
     secured.set_password("rotated", NEW_PASSWORD)
     secret.write_text(NEW_PASSWORD + "\n")
-    marks = {"worker": "App]: Starting", "materialiser": "reading 8 partitions"}
+    marks = {"worker": "App]: Starting", "materialiser": "reading 10 partitions"}
     await_true(lambda: all(pipeline.log(name, 10_000).count(marks[name]) == 2 for name in names))
     for name in names:
         pipeline.await_ready(name, getattr(pipeline.settings, f"{name}_port"))

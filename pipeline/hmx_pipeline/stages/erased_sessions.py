@@ -5,7 +5,6 @@ to the erasures topic for readers, and to the tenant's evidence, whose contribut
 """
 
 from collections.abc import Container
-from typing import Final
 
 import orjson
 
@@ -20,8 +19,6 @@ from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.stages.fold import Output, Tx
 from hmx_pipeline.stages.session_state import HELD, BufferedEvent, ErasedPast, Indexes, erased_key, session_of
 from hmx_pipeline.topology import ERASURES, EVENTS, EVIDENCE
-
-_ENDED: Final = "erased_session"
 
 
 def erased_sessions(tx: Tx, erasure: Erasure) -> list[str]:
@@ -71,7 +68,7 @@ def pass_on(tx: Tx, erasure: Erasure, names: list[str], partitions: int, evidenc
     headers = [*output_headers(EVIDENCE_ERASURE, EVENTS, tx.partition, tx.offset), (KIND, b"erasure")]
     target = tenant_partition(erasure.tenant_id, evidence_partitions)
     tx.emit(Output(EVIDENCE, target, key, control.to_json(), headers))
-    tx.count(_ENDED, len(names))
+    tx.count("erased_session", len(names))
 
 
 def is_erased(indexes: Indexes, accepted: Accepted) -> bool:
