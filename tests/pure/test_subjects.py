@@ -149,8 +149,8 @@ def test_a_late_event_of_a_session_carries_its_subject() -> None:
     assert {e["metadata"]["hmx"].get("subject") for e in ran.episodes if e["id"] == "late"} == {"u1"}
 
 
-@pytest.mark.parametrize("name", ["x" * 513, "", 7, None, ["a"]])
-def test_what_is_no_id_is_no_subject(name: Any) -> None:
+@pytest.mark.parametrize("name", ["", None, True, ["a"]])
+def test_what_names_nobody_is_no_subject(name: Any) -> None:
     events = [e | {"metadata": {"user_id": name}} for e in said("s", "Our warehouse is Snowflake.")]
     assert told(evidence_of(events)) == {("", "Our warehouse is Snowflake")}
 
