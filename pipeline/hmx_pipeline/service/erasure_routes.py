@@ -16,15 +16,15 @@ from hmx_pipeline.contracts.event import Link
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.receipt import Receipt
 from hmx_pipeline.kafka.control_producer import append_erasure
-from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.queries.erasure_query import NothingToEraseError, make_receipt, plan_erasure
 from hmx_pipeline.runtime.barriers import LackingError, wait_for_all
 from hmx_pipeline.service.access import Writer, let_decide
 from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.decisions import deciding, into_log
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.memory import JSON, store_of
-from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
-from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
+from hmx_pipeline.settings import Settings
 
 REQUEST_BYTES: Final = 4 * KB
 WAIT_S: Final = 20.0
@@ -81,18 +81,13 @@ def _erased(request: Request, tenant: str, asked: ErasureRequest) -> Receipt | E
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
     store = store_of(request)
-    try:
+    with deciding():
         settings.require_control_key()
-        erasure, held = plan_erasure(store, tenant, asked.scope, asked.subject or asked.session or "")
-        lacking = append_erasure(settings, erasure)
-    except NothingToEraseError as error:
-        raise ProblemError(ProblemKind.NOT_FOUND, str(error)) from None
-    except SettingsError as error:
-        raise ProblemError(ProblemKind.NOT_OFFERED, str(error)) from None
-    except TopicsError as error:
-        lacking = str(error)
-    if lacking:
-        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, lacking)
+        try:
+            erasure, held = plan_erasure(store, tenant, asked.scope, asked.subject or asked.session or "")
+        except NothingToEraseError as error:
+            raise ProblemError(ProblemKind.NOT_FOUND, str(error)) from None
+        into_log(append_erasure(settings, erasure))
     try:
         wait_for_all(settings, store.positions, WAIT_S)
     except LackingError as error:

@@ -16,13 +16,13 @@ from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.limits import KB, MB
 from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
 from hmx_pipeline.kafka.control_producer import append_imports
-from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.queries.fingerprint_query import make_fingerprint
 from hmx_pipeline.service.access import Operator, WholeReader
 from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.decisions import deciding, into_log
 from hmx_pipeline.service.fair_turns import FairTurns
-from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
-from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
+from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.fetch import Store
 
 REQUEST_BYTES: Final = 64 * KB
@@ -101,14 +101,8 @@ def _imported(settings: Settings, body: bytes, tenant: str, agent: str) -> Impor
         raise invalid(error) from None
     except UnreadableError as error:
         raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
-    try:
-        lacking = append_imports(settings, given)
-    except SettingsError as error:
-        raise ProblemError(ProblemKind.NOT_OFFERED, str(error)) from None
-    except TopicsError as error:
-        lacking = str(error)
-    if lacking:
-        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, lacking)
+    with deciding():
+        into_log(append_imports(settings, given))
     return ImportAnswer(
         fingerprint_hash=made.fingerprint_hash, agent_id=agent or None, imported=[one.pattern for one in given]
     )

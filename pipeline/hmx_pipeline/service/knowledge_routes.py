@@ -5,7 +5,8 @@ answer.
 """
 
 import time
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
 
 import orjson
 from fastapi import APIRouter, Query, Request
@@ -19,7 +20,6 @@ from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.kafka.control_producer import append_ruling
-from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.queries.knowledge_query import (
     KnowledgeFilter,
     RulingError,
@@ -31,12 +31,16 @@ from hmx_pipeline.queries.knowledge_query import (
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Reader, Writer, bound_to, let_decide, subject_for
 from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.decisions import deciding, into_log
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of, view_of
-from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
-from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
+from hmx_pipeline.settings import Settings
 
 REQUEST_BYTES: Final = 16 * KB
+
+Route = TypeVar("Route", bound=Callable[..., Any])
+_HOLDS: Final = list(HOLDS)
 
 router: Final = APIRouter(prefix="/v1/hmx")
 
@@ -63,7 +67,7 @@ def list_known(
     request: Request,
     tenant: Reader,
     kind: Kind | None = None,
-    status: Annotated[list[Standing], Query(description="Repeatable; by default what holds")] = list(HOLDS),  # noqa: B006
+    status: Annotated[list[Standing], Query(description="Repeatable; by default what holds")] = _HOLDS,
     subject: Id | None = None,
     session: Id | None = None,
     agent: Id | None = None,
@@ -74,8 +78,7 @@ def list_known(
     cursor: str | None = None,
 ) -> Response:
     """Lists memories, policies, entities, relations and conflicts, in pages."""
-    if subject is not None:
-        subject_for(bound_to(request), subject)  # refuses another subject than the key's own
+    subject_for(bound_to(request), subject)  # refuses another subject than the key's own
     wanted = KnowledgeFilter(
         kind=kind,
         statuses=status,
@@ -92,38 +95,27 @@ def list_known(
     return Response(orjson.dumps(answer if page.cursor is None else answer | {"cursor": page.cursor}), media_type=JSON)
 
 
-def _asked() -> dict[str, Any]:
-    return {"requestBody": {"content": {JSON: {"schema": RulingRequest.model_json_schema()}}}}
+def _ruling(verb: RulingVerb) -> Callable[[Route], Route]:
+    """Makes a function the route of a verb."""
+    asked = {"requestBody": {"content": {JSON: {"schema": RulingRequest.model_json_schema()}}}}
+    answers: dict[int | str, dict[str, Any]] = {202: {"model": RulingAnswer}}
+    path = f"/knowledge/{{record_id:id}}/{verb}"
+    return router.post(path, status_code=202, responses=answers, openapi_extra=asked)
 
 
-@router.post(
-    "/knowledge/{record_id:id}/confirm",
-    status_code=202,
-    responses={202: {"model": RulingAnswer}},
-    openapi_extra=_asked(),
-)
+@_ruling(RulingVerb.CONFIRM)
 async def confirm(request: Request, tenant: Writer, record_id: Id) -> Response:
     """Confirms a record: it holds with full confidence, whatever others say."""
     return await _decide(request, tenant, record_id, RulingVerb.CONFIRM)
 
 
-@router.post(
-    "/knowledge/{record_id:id}/correct",
-    status_code=202,
-    responses={202: {"model": RulingAnswer}},
-    openapi_extra=_asked(),
-)
+@_ruling(RulingVerb.CORRECT)
 async def correct(request: Request, tenant: Writer, record_id: Id) -> Response:
     """Corrects a record: what the body states holds instead of it, and of all others about the same."""
     return await _decide(request, tenant, record_id, RulingVerb.CORRECT)
 
 
-@router.post(
-    "/knowledge/{record_id:id}/retract",
-    status_code=202,
-    responses={202: {"model": RulingAnswer}},
-    openapi_extra=_asked(),
-)
+@_ruling(RulingVerb.RETRACT)
 async def retract(request: Request, tenant: Writer, record_id: Id) -> Response:
     """Retracts a record: it stays out, whatever evidence comes, until it is confirmed."""
     return await _decide(request, tenant, record_id, RulingVerb.RETRACT)
@@ -151,15 +143,10 @@ def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said
     let_decide(request, record.get("subject_id"))
     try:
         ruling = make_ruling(record, verb, said, int(time.time() * 1000))
-        lacking = append_ruling(settings, ruling)
     except RulingError as error:
         raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
-    except SettingsError as error:
-        raise ProblemError(ProblemKind.NOT_OFFERED, str(error)) from None
-    except TopicsError as error:
-        lacking = str(error)
-    if lacking:
-        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, lacking)
+    with deciding():
+        into_log(append_ruling(settings, ruling))
     stated = None if ruling.stated is None else ruling.stated.record_id
     return RulingAnswer(
         record_id=record_id, verb=verb, at=format_ms(ruling.at), stated=stated, replaces=earlier(record)
