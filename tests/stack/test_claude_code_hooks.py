@@ -19,13 +19,10 @@ from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.service import hook_routes
 from hmx_pipeline.service.hook_routes import APPENDED
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.atomic_blocks import Blocks, connect
-from hmx_pipeline.store.projection import commands_of
-from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.topology import EVENTS
 from tests.support.memory import artifact, artifact_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
-from tests.support.service import serving
+from tests.support.service import remembering, serving
 from tests.support.waiting import PATIENCE_S
 
 PLUGIN = Path(__file__).parents[2] / "integrations" / "claude-code"
@@ -39,13 +36,9 @@ PATIENT = {"X-HMX-Deadline-Ms": "30000"}
 def settings(kafka: str, redis_url: str) -> Iterator[Settings]:
     made = new_settings(kafka, redis_url)
     create_topics(made, partitions=1)
-    client, keys = connect(redis_url), Keys(made.topic_prefix)
     known = artifact_as_read(artifact("a1", "Deploy staging", content=procedure("check namespace", "apply it")), 0)
-    assert Blocks(client, keys).apply(f"{known.topic}/0", None, 1, commands_of(keys, [known])).at == 1
-    yield made
-    for key in client.scan_iter(match=f"{made.topic_prefix}*"):
-        client.delete(key)
-    client.close()
+    with remembering(made, [known]) as filled:
+        yield filled
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,11 @@ import pytest
 from hmx_pipeline.contracts.pack import ENTRY_MARK
 from hmx_pipeline.contracts.safe_text import INDENT
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.atomic_blocks import Blocks, connect
-from hmx_pipeline.store.projection import TopicRecord, commands_of
-from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.projection import TopicRecord
 from tests.support.hostile import ALL
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import new_settings
-from tests.support.service import is_problem, serving
+from tests.support.service import is_problem, remembering, serving
 
 ACME = {"X-HMX-Tenant": "acme"}
 STRUCTURE = re.compile(
@@ -42,15 +40,8 @@ def records() -> list[TopicRecord]:
 @pytest.fixture(scope="module")
 def settings(redis_url: str) -> Iterator[Settings]:
     made = new_settings("127.0.0.1:1", redis_url)
-    client, keys = connect(redis_url), Keys(made.topic_prefix)
-    blocks = Blocks(client, keys)
-    for topic in {record.topic for record in records()}:
-        block = [record for record in records() if record.topic == topic]
-        assert blocks.apply(f"{topic}/0", None, len(block), commands_of(keys, block)).at == len(block)
-    yield made
-    for key in client.scan_iter(match=f"{made.topic_prefix}*"):
-        client.delete(key)
-    client.close()
+    with remembering(made, records()) as filled:
+        yield filled
 
 
 @pytest.fixture(scope="module")

@@ -17,14 +17,12 @@ import pytest
 
 from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.atomic_blocks import Blocks, connect
-from hmx_pipeline.store.projection import TopicRecord, commands_of
-from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import EVENTS
 from tests.support.hostile import ALL
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
-from tests.support.service import serving
+from tests.support.service import remembering, serving
 
 mcp = pytest.importorskip("mcp", reason="the MCP SDK is in the lock for development: make venv")
 
@@ -56,15 +54,8 @@ def records() -> list[TopicRecord]:
 def settings(kafka: str, redis_url: str) -> Iterator[Settings]:
     made = new_settings(kafka, redis_url)
     create_topics(made, partitions=1)
-    client, keys = connect(redis_url), Keys(made.topic_prefix)
-    blocks = Blocks(client, keys)
-    for topic in {record.topic for record in records()}:
-        block = [record for record in records() if record.topic == topic]
-        assert blocks.apply(f"{topic}/0", None, len(block), commands_of(keys, block)).at == len(block)
-    yield made
-    for key in client.scan_iter(match=f"{made.topic_prefix}*"):
-        client.delete(key)
-    client.close()
+    with remembering(made, records()) as filled:
+        yield filled
 
 
 @pytest.fixture(scope="module")

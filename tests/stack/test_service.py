@@ -16,12 +16,10 @@ from hmx_pipeline.contracts.pack import ContextPack, Explained
 from hmx_pipeline.contracts.schemas import documents
 from hmx_pipeline.queries.context_pack import AT_ONCE_EACH, make_pack
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.atomic_blocks import Blocks, connect
-from hmx_pipeline.store.projection import TopicRecord, commands_of
-from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.projection import TopicRecord
 from tests.support.memory import T0, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
 from tests.support.pipeline import new_settings
-from tests.support.service import is_problem, serving
+from tests.support.service import is_problem, remembering, serving
 
 ACME = {"X-HMX-Tenant": "acme"}
 ODD = "run/7 of ü?#%2F"
@@ -61,16 +59,8 @@ def records() -> list[TopicRecord]:
 def settings(redis_url: str) -> Iterator[Settings]:
     """A memory of two tenants; no Kafka is needed to read."""
     made = new_settings("127.0.0.1:1", redis_url)
-    client, keys = connect(redis_url), Keys(made.topic_prefix)
-    blocks = Blocks(client, keys)
-    for topic in {record.topic for record in records()}:
-        block = [record for record in records() if record.topic == topic]
-        commands = commands_of(keys, block)
-        assert blocks.apply(f"{topic}/0", None, len(block), commands).at == len(block)
-    yield made
-    for key in client.scan_iter(match=f"{made.topic_prefix}*"):
-        client.delete(key)
-    client.close()
+    with remembering(made, records()) as filled:
+        yield filled
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,9 @@ import httpx
 from hmx_pipeline.service.app import create_app
 from hmx_pipeline.service.main import HttpServer
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import Blocks, connect
+from hmx_pipeline.store.projection import TopicRecord, commands_of
+from hmx_pipeline.store.redis_keys import Keys
 
 START_S = 60.0
 
@@ -42,3 +45,17 @@ def is_problem(answer: httpx.Response, status: int, reason: str) -> dict[str, An
     assert (answer.status_code, body["status"], body["reason"]) == (status, status, reason)
     assert {"type", "title", "detail"} <= body.keys()
     return body
+
+
+@contextmanager
+def remembering(settings: Settings, records: Sequence[TopicRecord]) -> Iterator[Settings]:
+    """A memory that holds these records, as the materialiser writes them; nothing of it is left."""
+    client, keys = connect(settings.redis_url), Keys(settings.topic_prefix)
+    blocks = Blocks(client, keys)
+    for topic in {record.topic for record in records}:
+        block = [record for record in records if record.topic == topic]
+        assert blocks.apply(f"{topic}/0", None, len(block), commands_of(keys, block)).at == len(block)
+    yield settings
+    for key in client.scan_iter(match=f"{settings.topic_prefix}*"):
+        client.delete(key)
+    client.close()
