@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from hmx_pipeline.local import ports
-from tests.support.conformance import OUTCOMES
+from tests.support.conformance import OUTCOMES, rows_of
 from tests.support.memory import Memory
+from tests.support.requirements import REQUIREMENTS
 from tests.support.stack import Servers
 from tests.support.stack import servers as running_servers
 
@@ -39,6 +40,12 @@ def _keep_to_own_ports(worker: str) -> None:
     if worker:
         ports.LOWEST = FIRST_PORT + PORTS_EACH * (int(worker.removeprefix("gw")) % 4)
         ports.HIGHEST = ports.LOWEST + PORTS_EACH - 1
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A row that is not listed fails its test, whatever part of the suite is run."""
+    if unknown := set(rows_of(item)) - set(REQUIREMENTS):
+        pytest.fail(f"tests/support/requirements.py lists no row {', '.join(sorted(unknown))}", pytrace=False)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

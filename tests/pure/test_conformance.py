@@ -5,13 +5,15 @@ import io
 import pytest
 from rich.console import Console
 
-from tests.support.conformance import Collected, proofs_of, rows_of, show
+from tests.conftest import pytest_runtest_setup
+from tests.support.conformance import Collected, proofs_of, show
 from tests.support.requirements import GROUPS, REQUIREMENTS
 
 
-def test_no_marker_names_an_unknown_row(request: pytest.FixtureRequest) -> None:
-    named = {row: item.nodeid for item in request.session.items for row in rows_of(item)}
-    assert {row: node for row, node in named.items() if row not in REQUIREMENTS} == {}
+def test_a_test_whose_row_is_not_listed_fails(request: pytest.FixtureRequest) -> None:
+    request.node.add_marker(pytest.mark.requirement("Z-99"))
+    with pytest.raises(pytest.fail.Exception, match="Z-99"):
+        pytest_runtest_setup(request.node)
 
 
 def test_every_row_stands_once() -> None:

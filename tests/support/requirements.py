@@ -192,6 +192,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "Y16": "8.0 is 8; marks, doubled keys and endless numbers are refused by name",
         "Y17": "keys are percent-encoded parts",
         "Y18": "secrets are found by key and by shape, inside strings too",
+        "Y19": "the subject of an event, else the session's first; private and shared are apart",
         "Y20": "an id has at most 512 bytes of UTF-8, a longer one is refused with its path",
         "Y22": "token_estimate is an upper bound of cl100k and o200k, entries counted as joined",
         "Y24": "a restarted session is put in order whichever of its events comes first",
