@@ -1,7 +1,5 @@
 """`hmx archive`: retires an active artifact for good, by an event in the log."""
 
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
@@ -9,17 +7,12 @@ import typer
 from hmx_pipeline.audit.version_history import chain
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
 from hmx_pipeline.cli.memory import Tenant, find_artifact, opened, tenant_or_only
-from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.cli.wait import until_in_memory
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Archive
-from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.contracts.safe_text import on_one_line
-from hmx_pipeline.intake.control_records import archive as archive_event
-from hmx_pipeline.kafka.control_producer import append_control
-from hmx_pipeline.kafka.preflight import existing_topics
-from hmx_pipeline.runtime.barriers import LackingError
+from hmx_pipeline.kafka.control_producer import append_archive
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import EVENTS
 
 if TYPE_CHECKING:
     from hmx_pipeline.store.fetch import Store
@@ -51,37 +44,23 @@ def archive(
         found = find_artifact(store, chosen, artifact_id)
         if found["status"] == Status.ACTIVE:
             with saying("appending the decision") as say:
-                _append(settings, chosen, found, reason[:REASON])
-                found = _await(settings, store, chosen, found, timeout, say)
+                append_archive(
+                    settings,
+                    Archive(
+                        tenant_id=chosen,
+                        pattern=found["metadata"]["pattern"],
+                        artifact_id=found["artifact_id"],
+                        reason=reason[:REASON],
+                    ),
+                )
+                until_in_memory(settings, "the decision", timeout, say)
+            found = _versions(store, chosen, found)[-1]  # a newer one may have appeared meanwhile
         if found["status"] != Status.ARCHIVED:
             _refuse(store, chosen, found)
     if as_json:
         print_json(found)
     else:
         OUT.print(f"archived: [bold]{plain(found['title'])}[/] [dim]{plain(found['artifact_id'])}[/]", soft_wrap=True)
-
-
-def _append(settings: Settings, tenant: str, artifact: Json, reason: str) -> None:
-    """Appends the decision to the events partition of the tenant."""
-    partition = tenant_partition(tenant, existing_topics(settings, EVENTS)[EVENTS])
-    decided = Archive(
-        tenant_id=tenant, pattern=artifact["metadata"]["pattern"], artifact_id=artifact["artifact_id"], reason=reason
-    )
-    value = archive_event(decided, partition, int(time.time() * 1000))
-    lacking = append_control(settings, "archive", [(partition, value)])
-    if lacking:
-        fail(lacking)
-
-
-def _await(
-    settings: Settings, store: "Store", tenant: str, artifact: Json, timeout: float, say: Callable[[str], None]
-) -> Json:
-    """Waits, and returns the archived artifact: a newer version if one appeared meanwhile."""
-    try:
-        wait_for_all(settings, timeout, say)
-    except LackingError as error:
-        fail(f"the decision is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
-    return _versions(store, tenant, artifact)[-1]
 
 
 def _refuse(store: "Store", tenant: str, artifact: Json) -> NoReturn:

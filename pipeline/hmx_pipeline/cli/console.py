@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import orjson
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from hmx_pipeline.contracts.safe_text import in_json, on_one_line
+from hmx_pipeline.intake.json_paths import path_of
 
 if TYPE_CHECKING:
     from hmx_pipeline.audit.replay_fold import Progress
@@ -31,6 +33,12 @@ def fail(message: str, code: int = 1) -> NoReturn:
     told = "\n".join(map(on_one_line, message.split("\n")))
     ERR.print(Text.assemble(("error", "bold red"), f": {told}"), soft_wrap=True)
     sys.exit(code)
+
+
+def first_wrong(error: ValidationError) -> str:
+    """Returns where a value is not valid, and why."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{path_of(first['loc'])}: {first['msg']}"
 
 
 @contextmanager

@@ -7,10 +7,9 @@ import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
 from hmx_pipeline.cli.memory import opened, tenant_or_only
-from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.cli.wait import until_in_memory
 from hmx_pipeline.contracts.erasure import ErasedScope
 from hmx_pipeline.kafka.control_producer import append_erasure
-from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
 
 
@@ -45,12 +44,8 @@ def erase(
             erasure, held = plan_erasure(store, tenant, chosen[0], subject or session or "")
         except NothingToEraseError as error:
             fail(str(error))
-        if lacking := append_erasure(settings, erasure):
-            fail(lacking)
-        try:
-            wait_for_all(settings, timeout, say)
-        except LackingError as error:
-            fail(f"the erasure is in the log, but memory has not followed after {timeout:.0f} s ({error}): `hmx wait`")
+        append_erasure(settings, erasure)
+        until_in_memory(settings, "the erasure", timeout, say)
         made = make_receipt(settings, store, erasure, held)
     if receipt is not None:
         receipt.write_bytes(made.to_json() + b"\n")

@@ -6,16 +6,14 @@ from typing import Annotated, Final
 import typer
 from pydantic import ValidationError
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, first_wrong, plain, print_json, saying
 from hmx_pipeline.cli.memory import Tenant, opened, tenant_or_only
-from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.cli.wait import until_in_memory
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
-from hmx_pipeline.intake.json_paths import path_of
 from hmx_pipeline.kafka.control_producer import append_imports
-from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
 
 group: Final = typer.Typer(
@@ -79,12 +77,8 @@ def importing(
     except UnreadableError as error:
         fail(f"{file}: {error}")
     with saying("appending its artifacts and priors") as say:
-        if lacking := append_imports(settings, given):
-            fail(lacking)
-        try:
-            wait_for_all(settings, timeout, say)
-        except LackingError as error:
-            fail(f"it is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
+        append_imports(settings, given)
+        until_in_memory(settings, "the fingerprint", timeout, say)
     patterns = [one.pattern for one in given]
     if as_json:
         told = {"tenant_id": tenant, "agent_id": agent or None, "fingerprint_hash": made.fingerprint_hash}
@@ -101,5 +95,4 @@ def read_fingerprint(file: Path) -> Fingerprint:
     except OSError as error:
         fail(f"{file}: {error.strerror}")
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        fail(f"{file} is not a fingerprint: {on_one_line(path_of(first['loc']))}: {first['msg']}")
+        fail(f"{file} is not a fingerprint: {first_wrong(error)}")

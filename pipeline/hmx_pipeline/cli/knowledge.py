@@ -1,23 +1,19 @@
 """`hmx knowledge`: lists what memory knows, and confirms, corrects or retracts it by an event in the log."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying, table
-from hmx_pipeline.cli.memory import SHORT, WIDTH, Tenant, opened, tenant_or_only
-from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, plain, print_json, saying, table
+from hmx_pipeline.cli.memory import SHORT, WIDTH, Tenant, find_by_end, opened, tenant_or_only
+from hmx_pipeline.cli.wait import until_in_memory
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
 from hmx_pipeline.kafka.control_producer import append_ruling
-from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
-
-if TYPE_CHECKING:
-    from hmx_pipeline.store.fetch import Store
 
 PAGE: Final = 100
 
@@ -118,22 +114,21 @@ def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_j
     settings = Settings.load()
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
-        record = _find(store, chosen, asked)
+        record = find_by_end(
+            asked,
+            lambda name: store.get_knowledge(chosen, name),
+            lambda: store.knowledge_ids(chosen),
+            f"tenant {chosen} knows no {asked}; `hmx knowledge list` lists its records",
+        )
         try:
             ruling = make_ruling(record, verb, RulingRequest(**said), int(time.time() * 1000))
         except RulingError as error:
             fail(str(error))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            fail(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", 2)
+            fail(first_wrong(error), 2)
         with saying("appending the ruling") as say:
-            lacking = append_ruling(settings, ruling)
-            if lacking:
-                fail(lacking)
-            try:
-                wait_for_all(settings, timeout, say)
-            except LackingError as error:
-                fail(f"the ruling is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
+            append_ruling(settings, ruling)
+            until_in_memory(settings, "the ruling", timeout, say)
         shown = ruling.stated.record_id if ruling.stated is not None else ruling.record_id
         found = store.get_knowledge(chosen, shown) or record
     before = earlier(record)
@@ -143,20 +138,6 @@ def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_j
     OUT.print(f"{found['status']}: [bold]{plain(found['text'])}[/] [dim]{plain(shown)}[/]", soft_wrap=True)
     if before is not None:
         OUT.print(f"[dim]this replaces an earlier ruling on the record: {plain(before)}[/]")
-
-
-def _find(store: "Store", tenant: str, asked: str) -> Json:
-    """Finds a record in any status, by its id or by the end of it."""
-    exact = store.get_knowledge(tenant, asked)
-    if exact is not None:
-        return exact
-    alike = sorted(name for name in store.knowledge_ids(tenant) if name.endswith(asked))
-    if len(alike) > 1:
-        fail(f"several ids end with {on_one_line(asked)}: {', '.join(map(on_one_line, alike[:10]))}")
-    found = store.get_knowledge(tenant, alike[0]) if alike else None
-    if found is None:
-        fail(f"tenant {on_one_line(tenant)} knows no {on_one_line(asked)}; `hmx knowledge list` lists its records")
-    return found
 
 
 def _time(said: str | None) -> int | None:

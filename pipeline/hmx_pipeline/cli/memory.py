@@ -5,7 +5,7 @@ Both read Redis with the same functions as the service, which need not run. Othe
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,7 +15,7 @@ import typer
 from pydantic import ValidationError
 from rich.text import Text
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, plain, print_json, table
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.pack import (
     ENTRY_MARK,
@@ -139,8 +139,7 @@ def pack(
                 query_model=model,
             )
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            fail(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}", 2)
+            fail(first_wrong(error), 2)
         made = make_pack(store, request)
     if as_json:
         print_json(orjson.loads(made.to_json()))
@@ -190,20 +189,28 @@ def _listed(names: Iterable[str]) -> str:
 
 def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
     """Finds an artifact in any status, by its id or by the end of it."""
-    exact = store.get_artifact(tenant, asked)
+    return find_by_end(
+        asked,
+        lambda name: store.get_artifact(tenant, name),
+        lambda: (each["artifact_id"] for status in Status for each in store.all_artifacts(tenant, None, status)),
+        f"tenant {tenant} has no artifact {asked}; `hmx artifacts` lists them",
+    )
+
+
+def find_by_end(
+    asked: str, read: Callable[[str], Json | None], names: Callable[[], Iterable[str]], nothing: str
+) -> Json:
+    """Reads what has this id, or the one id that ends so; exits with an error, `nothing` if there is none."""
+    exact = read(asked)
     if exact is not None:
         return exact
-    alike = [
-        artifact
-        for status in Status
-        for artifact in store.all_artifacts(tenant, None, status)
-        if artifact["artifact_id"].endswith(asked)
-    ]
-    if not alike:
-        fail(f"tenant {on_one_line(tenant)} has no artifact {on_one_line(asked)}; `hmx artifacts` lists them")
+    alike = sorted({name for name in names() if name.endswith(asked)})
     if len(alike) > 1:
-        fail(f"several ids end with {on_one_line(asked)}: {_listed(artifact['artifact_id'] for artifact in alike)}")
-    return alike[0]
+        fail(f"several ids end with {asked}: {_listed(alike[:DROPS])}")
+    found = read(alike[0]) if alike else None
+    if found is None:
+        fail(nothing)
+    return found
 
 
 def show_artifacts(listed: Sequence[Json], tenant: str) -> None:

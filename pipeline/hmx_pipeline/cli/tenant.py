@@ -50,7 +50,5 @@ def set_(
     known = field in ("sharing", "trusted_agents")
     if not known or not equals or given is None or any(map(too_long, given.trusted_agents or ())):
         fail(f"{setting} is no setting: say sharing=subjects, sharing=team or trusted_agents=AGENT,AGENT", code=2)
-    lacking = append_settings(Settings.load(), given)
-    if lacking:
-        fail(lacking)
+    append_settings(Settings.load(), given)
     OUT.print(f"{plain(name)}: {field} is {value} from here on; `hmx wait` returns once memory says so", soft_wrap=True)

@@ -42,6 +42,14 @@ def wait(
         OUT.print(f"everything published is in Redis or among the dead letters ({seconds} s)")
 
 
+def until_in_memory(settings: Settings, what: str, timeout: float, on_progress: Progress) -> None:
+    """Waits until memory shows what was appended to the log; exits with an error if it takes too long."""
+    try:
+        wait_for_all(settings, timeout, on_progress)
+    except LackingError as error:
+        fail(f"{what} is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
+
+
 def wait_for_all(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> None:
     """Waits for both stages, then for Redis. Raises LackingError."""
     from hmx_pipeline.store.fetch import Store

@@ -18,7 +18,7 @@ from hmx_pipeline.intake.control_records import barrier
 from hmx_pipeline.kafka.clients import Cluster, consumer_config
 from hmx_pipeline.kafka.control_producer import append_control
 from hmx_pipeline.kafka.preflight import existing_topics
-from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.kafka.topic_files import KafkaRefusedError, connect
 from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.pattern_state import BarrierState, barrier_state_key, decode_state
@@ -66,8 +66,10 @@ def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Pro
             on_progress("appending a barrier")
             now_ms = int(time.time() * 1000)
             markers = [(source, barrier(barrier_id, source, now_ms)) for source in range(sources)]
-            if lacking := append_control(settings, "barrier", markers):
-                raise LackingError(lacking)
+            try:
+                append_control(settings, "barrier", markers)
+            except KafkaRefusedError as error:
+                raise LackingError(str(error)) from error
             _await_passage(settings, barrier_id, sources, before, deadline, on_progress)
             if _rerouted(cluster, settings.topic_prefix) == rerouted:
                 break

@@ -1,6 +1,6 @@
 """Operators' decisions that a route appends to the log: what keeps one out of it becomes a problem.
 
-Enters: what an append answers or raises. Raises ProblemError.
+Raises ProblemError.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,10 @@ from hmx_pipeline.settings import SettingsError
 
 @contextmanager
 def deciding() -> Iterator[None]:
-    """Tells a missing control key, and topics that do not answer."""
+    """Tells a missing control key, and topics that do not answer or take the event."""
     try:
         yield
     except SettingsError as error:
         raise ProblemError(ProblemKind.NOT_OFFERED, str(error)) from None
     except TopicsError as error:
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, str(error)) from None
-
-
-def into_log(lacking: str) -> None:
-    """Takes an append's error message; empty if everything is in the log."""
-    if lacking:
-        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, lacking)

@@ -20,7 +20,7 @@ from hmx_pipeline.queries.erasure_query import NothingToEraseError, make_receipt
 from hmx_pipeline.runtime.barriers import LackingError, wait_for_all
 from hmx_pipeline.service.access import Writer, let_decide
 from hmx_pipeline.service.body import media_type, read_body
-from hmx_pipeline.service.decisions import deciding, into_log
+from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.memory import JSON, store_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
@@ -87,7 +87,7 @@ def _erased(request: Request, tenant: str, asked: ErasureRequest) -> Receipt | E
             erasure, held = plan_erasure(store, tenant, asked.scope, asked.subject or asked.session or "")
         except NothingToEraseError as error:
             raise ProblemError(ProblemKind.NOT_FOUND, str(error)) from None
-        into_log(append_erasure(settings, erasure))
+        append_erasure(settings, erasure)
     try:
         wait_for_all(settings, store.positions, WAIT_S)
     except LackingError as error:

@@ -19,7 +19,7 @@ from hmx_pipeline.kafka.control_producer import append_imports
 from hmx_pipeline.queries.fingerprint_query import make_fingerprint
 from hmx_pipeline.service.access import Operator, WholeReader
 from hmx_pipeline.service.body import media_type, read_body
-from hmx_pipeline.service.decisions import deciding, into_log
+from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
 from hmx_pipeline.settings import Settings
@@ -102,7 +102,7 @@ def _imported(settings: Settings, body: bytes, tenant: str, agent: str) -> Impor
     except UnreadableError as error:
         raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
     with deciding():
-        into_log(append_imports(settings, given))
+        append_imports(settings, given)
     return ImportAnswer(
         fingerprint_hash=made.fingerprint_hash, agent_id=agent or None, imported=[one.pattern for one in given]
     )

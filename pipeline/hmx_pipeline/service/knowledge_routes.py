@@ -31,7 +31,7 @@ from hmx_pipeline.queries.knowledge_query import (
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Reader, Writer, bound_to, let_decide, subject_for
 from hmx_pipeline.service.body import media_type, read_body
-from hmx_pipeline.service.decisions import deciding, into_log
+from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
@@ -146,7 +146,7 @@ def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said
     except RulingError as error:
         raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
     with deciding():
-        into_log(append_ruling(settings, ruling))
+        append_ruling(settings, ruling)
     stated = None if ruling.stated is None else ruling.stated.record_id
     return RulingAnswer(
         record_id=record_id, verb=verb, at=format_ms(ruling.at), stated=stated, replaces=earlier(record)

@@ -35,14 +35,8 @@ def test_a_setting_is_appended_to_the_tenants_partition(
 ) -> None:
     appended: list[tuple[str, list[tuple[int, bytes]]]] = []
 
-    def append(_: object, kind: str, values: list[tuple[int, bytes]]) -> str:
-        appended.append((kind, values))
-        return ""
-
     monkeypatch.setattr(control_producer, "existing_topics", lambda _, topic: {topic: 6})
-    monkeypatch.setattr(
-        control_producer, "append_control", lambda _, kind, values: appended.append((kind, values)) or ""
-    )
+    monkeypatch.setattr(control_producer, "append_control", lambda _, kind, values: appended.append((kind, values)))
     assert CliRunner().invoke(APP, ["tenant", "set", "acme", asked]).exit_code == 0
     ((kind, ((partition, value),)),) = appended
     assert kind == "tenant"
