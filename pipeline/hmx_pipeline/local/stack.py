@@ -8,7 +8,6 @@ StackError.
 import dataclasses
 import datetime as dt
 import hashlib
-import json
 import os
 import shutil
 import signal
@@ -20,7 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from hmx_pipeline.kafka_profile import securing
 from hmx_pipeline.local import jars
@@ -46,6 +45,8 @@ DATA, LOGS = ("kafka", "redis"), "logs"
 START_ATTEMPTS = 3
 _IS_UP = "`hmx status` shows it, `hmx down` stops it"
 STOP_SECONDS = 60.0  # longer than the sum of all grace periods
+POLL_SECONDS = 0.1
+NOT_STARTED = 3  # exit code of a supervisor that has said why
 
 
 class AlreadyUpError(StackError):
@@ -267,40 +268,37 @@ def up(
     make_folder(state / LOGS, "HMX_STATE")
     flags = [f"--nodes={nodes}", *(["--pipeline"] if pipeline else []), *(["--fresh"] if fresh else [])]
     with (state / "supervisor.log").open("ab") as log:
-        starter = subprocess.Popen(
+        began = log.tell()
+        supervisor = subprocess.Popen(
             [sys.executable, "-m", "hmx_pipeline.local", str(state.resolve()), *flags],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=log,
             stderr=log,
+            start_new_session=True,  # it outlives this process and its terminal
         )
-    with starter:  # the starter ends once the supervisor has detached
-        assert starter.stdout is not None
-        _await_ready(starter.stdout, state, progress)
-    running = status(state)
-    if running is None:
-        raise StackError(f"the stack ended right after its start: read {state / 'supervisor.log'}")
-    return running
+    return _await_ready(supervisor, state, began, progress)
 
 
-def _await_ready(lines: IO[bytes], state: Path, progress: Progress) -> None:
-    """Reads the supervisor's JSON lines until the stack is ready or has failed."""
-    pid = None
+def _await_ready(supervisor: "subprocess.Popen[bytes]", state: Path, began: int, progress: Progress) -> dict[str, Any]:
+    """Follows `stack.json` until the stack is ready or its supervisor, whose log began at `began`, has ended."""
     try:
-        for line in lines:
-            said = json.loads(line)
-            if said.get("ready"):
-                return
-            if "error" in said:
-                raise StackError(said["error"])
-            pid = said.get("pid", pid)
-            progress(said.get("progress", "starting"))
+        while (code := supervisor.poll()) is None:
+            running = status(state)
+            if running is not None and running["ready"]:
+                supervisor.returncode = 0  # it goes on alone: nobody waits for it, or warns that it still runs
+                return running
+            components = running["components"] if running is not None else {}
+            pending = [name for name, each in components.items() if each["state"] == State.STARTING]
+            progress(f"starting {', '.join(pending)}" if pending else "starting")
+            time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        if pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            down(state)  # nothing may keep running after Ctrl-C
+        supervisor.terminate()
+        supervisor.wait()  # nothing may keep running after Ctrl-C
         raise
-    raise StackError(f"the supervisor ended before the stack was ready: read {state / 'supervisor.log'}")
+    log = state / "supervisor.log"
+    if code == NOT_STARTED:
+        raise StackError(log.read_bytes()[began:].decode(errors="replace").strip())
+    raise StackError(f"the supervisor ended before the stack was ready: read {log}")
 
 
 def down(state: Path) -> bool:
