@@ -5,6 +5,7 @@ Names hold a kind of key and an id, never a value or a tenant.
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.contracts.keys import encoded
@@ -74,17 +75,17 @@ class DamageLog:
             found = list(self._found)
         if not found:
             return []
-        mended = [lost for lost, sound in zip(found, looked_at(self._client, found), strict=True) if sound]
+        mended = [lost for lost, (_, sound) in zip(found, examined(self._client, found), strict=True) if sound]
         with self._lock:
             for lost in mended:
                 self._found.pop(lost, None)
             return sorted(map(str, self._found))
 
 
-def looked_at(client: Client, lost: list[Lost]) -> list[bool]:
-    """Returns whether each record is sound now, in one round trip. Raises StoreUnavailableError."""
+def examined(client: Client, records: Sequence[Lost]) -> list[tuple[Any, bool]]:
+    """Returns the value of each record and whether it is sound, as of one moment. Raises StoreUnavailableError."""
     with reachable(), client.pipeline(transaction=True) as pipe:
-        counts = [each.questions(pipe) for each in lost]
-        answers = pipe.execute(raise_on_error=False)
-    found = iter(answers)
-    return [each.is_sound([next(found) for _ in range(count)]) for each, count in zip(lost, counts, strict=True)]
+        counts = [each.questions(pipe) for each in records]
+        answers = iter(pipe.execute(raise_on_error=False))
+    found = [[next(answers) for _ in range(count)] for count in counts]
+    return [(said[0], each.is_sound(said)) for each, said in zip(records, found, strict=True)]

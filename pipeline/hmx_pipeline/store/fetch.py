@@ -31,7 +31,7 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store import erased_memory
 from hmx_pipeline.store.atomic_blocks import Blocks, Client, TamperedError, connect, reachable, refuse_eviction
 from hmx_pipeline.store.capture_coordination import CaptureCoordination
-from hmx_pipeline.store.damage_log import Lost
+from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
@@ -197,23 +197,15 @@ class Store:
         return found
 
     def _get(self, lost: Lost) -> Json | None:
-        with reachable(), self._client.pipeline(transaction=True) as pipe:
-            lost.questions(pipe)
-            answers = pipe.execute(raise_on_error=False)
-        if not lost.is_sound(answers):
+        ((value, sound),) = examined(self._client, [lost])
+        if not sound:
             raise self._tampered(lost)
-        return _json(answers[0])
+        return _json(value)
 
     def _sound(self, asked: Sequence[Lost], failed: list[Lost] | None = None) -> list[bytes | None]:
         """Reads records in one round trip; None for missing or damaged ones, which are added to `failed`."""
-        with reachable(), self._client.pipeline(transaction=True) as pipe:
-            for each in asked:
-                each.questions(pipe)
-            answers = iter(pipe.execute(raise_on_error=False))
         found: list[bytes | None] = []
-        for each in asked:
-            value, wanted = next(answers), next(answers)
-            sound = each.is_sound([value, wanted])
+        for each, (value, sound) in zip(asked, examined(self._client, asked), strict=True):
             if not sound:
                 self._search.noted.note(each)
                 if failed is not None:

@@ -21,7 +21,7 @@ from hmx_pipeline.retrieval.postings import OFFSET_BITS, POSTING, ROW
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.store.atomic_blocks import Client, kind_of, reachable, snapshot
 from hmx_pipeline.store.changes import APPEND, ASSIGN, CHANGES, PUT, ROWS, SESSION_MESSAGES, SESSION_STEPS, Command
-from hmx_pipeline.store.damage_log import DOCUMENT, Lost, looked_at
+from hmx_pipeline.store.damage_log import DOCUMENT, Lost, examined
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, commands_of
 from hmx_pipeline.store.redis_keys import KINDS, Keys, TenantKeys
 from hmx_pipeline.store.stored_digests import unchecked
@@ -213,13 +213,9 @@ class IntegritySweep:
         lost += [Lost(tenant, DOCUMENT, str(n)) for n, body in zip(numbers, packed, strict=True) if body is None]
         said = [(n, row, _DOCUMENT.decode(body)) for n, row, body in zip(numbers, rows, packed, strict=True) if body]
         events = [Lost(tenant, "event", document.event_id) for _, _, document in said]
-        with reachable(), self._client.pipeline(transaction=True) as pipe:
-            for event in events:
-                event.questions(pipe)
-            answers = iter(pipe.execute(raise_on_error=False))
-        for (number, row, document), event in zip(said, events, strict=True):
-            parts, wanted = next(answers), next(answers)
-            if not event.is_sound([parts, wanted]):
+        found = examined(self._client, events)
+        for (number, row, document), event, (parts, sound) in zip(said, events, found, strict=True):
+            if not sound:
                 lost.append(event)
             elif parts.count(session := encoded(document.session_id).encode()) == 1:
                 value = parts[parts.index(session) + 1]
@@ -252,20 +248,16 @@ class IntegritySweep:
         return int(partitions.pop()) if len(partitions) == 1 else None
 
     def _records(self, tenant: TenantKeys, kind: str, partition: int, names: Sequence[Lost]) -> SweepResult:
-        sound = looked_at(self._client, list(names))
-        lost = [each for each, well in zip(names, sound, strict=True) if not well]
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
-            for each in names:
-                each.questions(pipe)
-            answers = iter(pipe.execute(raise_on_error=False))
+        lost: list[Lost] = []
         facts: list[_Fact] = []
-        for each in names:
-            value, _ = next(answers), next(answers)
+        for each, (value, sound) in zip(names, examined(self._client, names), strict=True):
+            if not sound:
+                lost.append(each)
+                continue
             values = value[1::2] if isinstance(value, list) else [value]
             key = f"{tenant.root.rpartition('{')[2].rstrip('}')}/{encoded(each.name)}".encode()
-            if each not in lost:
-                at = (_TOPIC[kind], partition, 0, key)
-                facts += self._facts([TopicRecord(*at, one) for one in values if isinstance(one, bytes)])
+            at = (_TOPIC[kind], partition, 0, key)
+            facts += self._facts([TopicRecord(*at, one) for one in values if isinstance(one, bytes)])
         return SweepResult(lost, self._untrue(facts))
 
     def _facts(self, records: Sequence[TopicRecord], row: bytes | None = None) -> Iterator[_Fact]:
