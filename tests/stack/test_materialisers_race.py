@@ -7,7 +7,8 @@ from confluent_kafka import TopicPartition
 
 from hmx_pipeline.store.atomic_blocks import Stands
 from hmx_pipeline.store.changes import Command
-from hmx_pipeline.store.materialiser import BLOCK_ARGUMENTS, SHARED_RECORDS, Materialiser, _Partition, _ReadRecords
+from hmx_pipeline.store.materialiser import BLOCK_ARGUMENTS, SHARED_RECORDS, Materialiser
+from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS
 from tests.support.memory import episode, episode_as_read
@@ -46,17 +47,17 @@ def new_materialiser(blocks: Any = None) -> Materialiser:
     return materialiser
 
 
-def read(first: int, end: int) -> _ReadRecords:
+def read(first: int, end: int) -> ReadRecords:
     records = [TopicRecord(ARTIFACTS, 0, n, b"acme/%d" % n, None) for n in range(first, end)]
-    return _ReadRecords(records, end=end + 1)
+    return ReadRecords(records, end=end + 1)
 
 
-def take(materialiser: Materialiser, partition: _Partition, found: _ReadRecords) -> None:
+def take(materialiser: Materialiser, partition: FilledPartition, found: ReadRecords) -> None:
     materialiser._take(partition, found)
     materialiser._written()
 
 
-def share(materialiser: Materialiser, stored: Mapping[str, int], *partitions: _Partition) -> list[tuple[int, int]]:
+def share(materialiser: Materialiser, stored: Mapping[str, int], *partitions: FilledPartition) -> list[tuple[int, int]]:
     """Partition and offset of those that are read again from there."""
     materialiser._partitions = {(p.topic, p.number): p for p in partitions}
     seeks = Seeks()
@@ -65,7 +66,7 @@ def share(materialiser: Materialiser, stored: Mapping[str, int], *partitions: _P
 
 
 def test_who_is_first_writes_everything() -> None:
-    racing, partition = Racing(None), _Partition(ARTIFACTS, 0, None, 0, 10)
+    racing, partition = Racing(None), FilledPartition(ARTIFACTS, 0, None, 0, 10)
     take(new_materialiser(racing), partition, read(0, 10))
     assert partition.position == partition.stored == racing.at == 11
     assert sum(command[0] == b"DEL" for command in racing.written) == 10
@@ -74,7 +75,7 @@ def test_who_is_first_writes_everything() -> None:
 
 def test_who_is_second_writes_nothing_and_leaves_the_partition() -> None:
     for ahead in (3, 10, 25):
-        racing, partition = Racing(ahead), _Partition(ARTIFACTS, 0, None, 0, 10)
+        racing, partition = Racing(ahead), FilledPartition(ARTIFACTS, 0, None, 0, 10)
         materialiser = new_materialiser(racing)
         take(materialiser, partition, read(0, 10))
         take(materialiser, partition, read(10, 30))
@@ -84,22 +85,22 @@ def test_who_is_second_writes_nothing_and_leaves_the_partition() -> None:
 
 
 def test_a_partition_that_was_left_is_taken_back_where_the_other_one_has_stopped() -> None:
-    materialiser, partition = new_materialiser(), _Partition(ARTIFACTS, 0, 10, 10, 31, left=True)
+    materialiser, partition = new_materialiser(), FilledPartition(ARTIFACTS, 0, 10, 10, 31, left=True)
     assert not share(materialiser, {partition.name: 20}, partition), "it moves"
     assert share(materialiser, {partition.name: 20}, partition) == [(0, 20)]
     assert (partition.left, partition.stored, partition.position) == (False, 20, 20)
 
 
 def test_a_partition_without_anything_to_read_stays_left() -> None:
-    materialiser, partition = new_materialiser(), _Partition(ARTIFACTS, 0, 31, 31, 31, left=True)
+    materialiser, partition = new_materialiser(), FilledPartition(ARTIFACTS, 0, 31, 31, 31, left=True)
     assert not share(materialiser, {partition.name: 31}, partition)
     assert partition.left
 
 
 def test_who_has_nothing_to_do_helps_where_most_is_waiting() -> None:
-    materialiser, mine = new_materialiser(), _Partition(ARTIFACTS, 0, 5, 5, 5)
+    materialiser, mine = new_materialiser(), FilledPartition(ARTIFACTS, 0, 5, 5, 5)
     little, much = (
-        _Partition(ARTIFACTS, number, 0, 0, waiting + 10, left=True)
+        FilledPartition(ARTIFACTS, number, 0, 0, waiting + 10, left=True)
         for number, waiting in ((1, SHARED_RECORDS), (2, SHARED_RECORDS + 1))
     )
     moved = {mine.name: 5, little.name: 10, much.name: 10}

@@ -6,25 +6,35 @@ import pytest
 
 from hmx_pipeline.kafka.clients import Watermarks
 from hmx_pipeline.service.hippocortex.capture import Capture, Captures
-from hmx_pipeline.store import materialiser as materialising
+from hmx_pipeline.store import healing
 from hmx_pipeline.store.atomic_blocks import TamperedError
 from hmx_pipeline.store.damage_log import Lost
+from hmx_pipeline.store.healing import Healing, RestartError
 from hmx_pipeline.store.integrity_sweep import IntegritySweep, SweepResult
-from hmx_pipeline.store.materialiser import Materialiser, _Partition, _Restart
+from hmx_pipeline.store.partition_reader import FilledPartition
 from hmx_pipeline.store.repair import restored, unlisted
 from hmx_pipeline.topology import EPISODES
 from tests.support.memory import Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
-from tests.support.pipeline import new_settings
+
+TOPIC_IDS = {EPISODES: "id"}
+
+
+class Held:
+    """A cluster whose topics begin here."""
+
+    def __init__(self, low: int) -> None:
+        self.low = low
+
+    def watermarks(self, topic: str, partition: int) -> Watermarks:
+        return Watermarks(self.low, 9)
 
 
 @pytest.fixture
-def healer(memory: Memory, redis_url: str) -> Materialiser:
-    """Before its first assignment: it looks at Redis, and asks no Kafka."""
-    made = Materialiser(new_settings("127.0.0.1:9", redis_url))
-    made._client, made._keys, made._blocks = memory.client, memory.keys, memory.blocks
-    made._topic_ids = {EPISODES: "id"}
+def healer(memory: Memory) -> Healing:
+    """It looks at Redis, and at topics that Kafka still holds from their beginning."""
+    memory.client.hset(memory.keys.topics, mapping=TOPIC_IDS)
+    made = Healing(memory.client, memory.keys, memory.blocks, cast("Any", Held(0)), "", lambda: None)
     made._sweep = sweep_of(None)
-    memory.client.hset(memory.keys.topics, mapping=made._topic_ids)
     return made
 
 
@@ -40,29 +50,29 @@ def sweep_of(*found: SweepResult | None) -> Any:
     return IntegritySweep()
 
 
-def looks(healer: Materialiser, count: int) -> list[bool]:
+def looks(healer: Healing, count: int) -> list[bool]:
     """Whether each of so many looks asked for memory to be built anew."""
 
     def asked() -> bool:
         try:
-            healer._look_for_damage([f"{EPISODES}/0"])
-        except _Restart:
+            healer.look({(EPISODES, 0): FilledPartition(EPISODES, 0, None, 0, 0)}, TOPIC_IDS, sweep=True)
+        except RestartError:
             return True
         return False
 
     return [asked() for _ in range(count)]
 
 
-def test_an_eviction_lets_memory_be_built_anew_once(healer: Materialiser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_eviction_lets_memory_be_built_anew_once(healer: Healing, monkeypatch: pytest.MonkeyPatch) -> None:
     evicted = iter([("run", 0), *[("run", 7)] * 4])
-    monkeypatch.setattr(materialising, "evictions", lambda _: next(evicted))
+    monkeypatch.setattr(healing, "evictions", lambda _: next(evicted))
     assert looks(healer, 5) == [False, True, False, False, False]
 
 
 def test_a_kind_that_stays_damaged_lets_memory_be_built_anew_ever_more_seldom(
-    healer: Materialiser, monkeypatch: pytest.MonkeyPatch
+    healer: Healing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(materialising, "evictions", lambda _: (None, 0))
+    monkeypatch.setattr(healing, "evictions", lambda _: (None, 0))
     rows = SweepResult([], {"rows"})
     rounds = [rows, None] * 17
     healer._sweep = sweep_of(*rounds, None, rows)
@@ -110,27 +120,17 @@ def test_an_altered_earlier_version_is_in_no_pack(memory: Memory) -> None:
     assert pack.metadata["provenance_failed"] == ["artifact a1"]
 
 
-class Deleted:
-    """A cluster whose topics have lost their beginning."""
-
-    def watermarks(self, topic: str, partition: int) -> Watermarks:
-        return Watermarks(5, 9)
-
-
 def test_what_kafka_no_longer_holds_is_never_forgotten_by_itself_but_named(
-    healer: Materialiser, monkeypatch: pytest.MonkeyPatch
+    healer: Healing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(materialising, "evictions", lambda _: (None, 0))
-    healer._cluster, healer._trouble = cast("Any", Deleted()), ""
-    healer._partitions = {(EPISODES, 0): _Partition(EPISODES, 0, None, 0, 0)}
+    monkeypatch.setattr(healing, "evictions", lambda _: (None, 0))
+    healer._cluster = cast("Any", Held(5))
     healer._sweep = sweep_of(SweepResult([], {"rows"}), None, SweepResult([], {"rows"}), None)
     assert looks(healer, 2) == [False, False]
-    ready, why = healer.ready()
-    assert not ready
-    assert "kind rows" in why
-    assert "redis-cli" in why
+    assert healer.left == {"rows"}
+    assert "redis-cli" in healer.advice(healer.left)
     assert looks(healer, 1) == [False]
-    assert "damaged" not in healer.ready()[1], "a round has found nothing"
+    assert not healer.left, "a round has found nothing"
 
 
 def swept(memory: Memory) -> tuple[set[Lost], set[str]]:

@@ -8,24 +8,21 @@ memory.
 
 import gc
 import logging
-import os
 import random
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.acl_rights import MissingRightsError
 from hmx_pipeline.kafka.client_login import denied
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_partition
+from hmx_pipeline.kafka.clients import Cluster, consumer_config
 from hmx_pipeline.kafka.erasure_marks import erasure_marks, mark_in
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, settled
 from hmx_pipeline.observe import logs
@@ -40,30 +37,24 @@ from hmx_pipeline.store.atomic_blocks import (
     StoreUnavailableError,
     TornStateError,
     connect,
-    evictions,
-    reachable,
     refuse_eviction,
 )
 from hmx_pipeline.store.changes import Changes, Command
-from hmx_pipeline.store.damage_log import Lost
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
-from hmx_pipeline.store.integrity_sweep import IntegritySweep
+from hmx_pipeline.store.healing import Healing, RestartError
+from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, poll
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, project
 from hmx_pipeline.store.record_origin import appended_ms, owner
 from hmx_pipeline.store.redis_keys import Keys
-from hmx_pipeline.store.repair import Spans, restored, spans, unlisted, whole
 from hmx_pipeline.store.topic_ids import forget_damaged, forget_recreated
-from hmx_pipeline.topology import ERASURES, EVIDENCE, MATERIALISED
+from hmx_pipeline.topology import ERASURES, MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 BLOCK_RECORDS: Final = 1_000
 BLOCK_BYTES: Final = 4 * MB
 BLOCK_ARGUMENTS: Final = 25_000
-POLL_RECORDS: Final = 5_000
-"""Polled at once over all partitions: enough to fill blocks."""
-POLL_S: Final = 0.1
 ANSWER_S: Final = 10.0
 CHECK_S: Final = 1.0
 """How often an idle process checks Redis and Kafka for changes."""
@@ -76,8 +67,6 @@ SWITCH_S: Final = 0.001
 BACKOFF_S: Final = (0.2, 10.0)
 """First and longest pause between retries; each is shortened randomly by up to half, so that processes do not retry
 in step."""
-SWEPT_S: Final = 0.03
-"""Seconds of each second spent on looking for damage, at least one step."""
 POLICY_S: Final = 30.0
 """How often the eviction policy of Redis is checked."""
 STUCK_S: Final = 60.0
@@ -85,43 +74,6 @@ STUCK_S: Final = 60.0
 
 class MaterialiserError(SettingsError):
     """Memory would become wrong; the message says what to do."""
-
-
-class _Restart(Exception):  # noqa: N818  not an error: reading restarts from the stored positions
-    pass
-
-
-@dataclass(slots=True)
-class _Partition:
-    """`stored` is the position in Redis, or None; `position` is the next offset here."""
-
-    topic: str
-    number: int
-    stored: int | None
-    position: int
-    end: int
-    reached_ms: int = 0
-    """Append time of the last record read, or the time when the end was reached."""
-    left: bool = False
-    """Another process fills this partition; records read here are dropped."""
-
-    @property
-    def waiting(self) -> int:
-        return max(0, self.end - self.position)
-
-    @property
-    def name(self) -> str:
-        return f"{self.topic}/{self.number}"
-
-
-@dataclass(slots=True)
-class _ReadRecords:
-    """Records read from a partition, and perhaps its end."""
-
-    records: list[TopicRecord] = field(default_factory=list)
-    at_ms: int = 0
-    """Append time of the last record."""
-    end: int | None = None
 
 
 class Materialiser:
@@ -139,27 +91,16 @@ class Materialiser:
         self._blocks = Blocks(self._client, self._keys)
         self._cluster = Cluster(self._kafka)
         self._topic_ids: dict[str, str] = {}
-        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._partitions: dict[tuple[str, int], FilledPartition] = {}
         self._writer = ThreadPoolExecutor(1, "blocks")
         self._writing: Future[None] | None = None
         self._trouble = "starting"
         self._turn = 0
         self._began = False
-        self._damaged = set[str]()
+        self._damaged: Set[str] = frozenset()
         """Kinds of damaged keys for which memory is about to be rebuilt."""
-        self._rebuilt: Counter[str] = Counter()
-        """Consecutive rebuilds per kind of key."""
-        self._resting: Counter[str] = Counter()
-        """Rounds until a kind may be rebuilt again: 1, 2, 4, … Repeated damage may be our own defect."""
-        self._broken: set[str] = set()
-        """Damaged kinds found in the current round of the sweep."""
-        self._left = set[str]()
-        """Kinds that stay damaged, because Kafka has deleted their records."""
-        self._sound_round = True
-        """Whether the current round of the sweep has found no damage."""
-        self._evicted: tuple[Any, int] | None = None
+        self._healing = Healing(self._client, self._keys, self._blocks, self._cluster, self._prefix, self._alive)
         self._erasures = Erasures()
-        self._sweep = IntegritySweep(self._client, self._keys)
         self._policy_asked = 0.0
         self._beat = time.monotonic()
 
@@ -186,9 +127,10 @@ class Materialiser:
                 self._assign(consumer)
                 backoff = BACKOFF_S[0]
                 self._follow(consumer, stop)
-            except _Restart as reason:
+            except RestartError as reason:
                 METRICS.materialiser_retries.labels("positions").inc()
                 LOG.warning("reading again from the stored positions: %s", reason)
+                self._damaged |= reason.damaged
             except (TornStateError, DamagedError) as error:
                 backoff = self._wait(stop, "redis", f"{error}; memory is rebuilt", backoff)
                 self._damaged = {"torn" if isinstance(error, TornStateError) else "mistyped"}
@@ -223,8 +165,8 @@ class Materialiser:
     def ready(self) -> Answer:
         if self._trouble:
             return False, self._trouble
-        if self._left:
-            return False, self._advice(self._left)
+        if self._healing.left:
+            return False, self._healing.advice(self._healing.left)
         return verdict(list(self._behind().values()), self._most_behind_s)
 
     def refresh(self) -> None:
@@ -241,18 +183,22 @@ class Materialiser:
             for place, p in list(self._partitions.items())
         }
 
+    def _alive(self) -> None:
+        self._beat = time.monotonic()
+
     def _wait(self, stop: threading.Event, cause: str, message: str, backoff: float) -> float:
         METRICS.materialiser_retries.labels(cause).inc()
         pause = backoff * random.uniform(0.5, 1)
         LOG.warning("%s; retrying in %.1f s", message, pause)
         self._trouble = message
-        self._beat = time.monotonic()
+        self._alive()
         stop.wait(pause)
         return min(backoff * 2, BACKOFF_S[1])
 
     def _assign(self, consumer: Consumer) -> None:
         """Assigns every partition at its stored position, or at its low watermark."""
-        self._refuse_eviction()
+        refuse_eviction(self._client)
+        self._policy_asked = time.monotonic()
         self._began = True
         self._cluster.check_rights("materialiser", self._prefix)
         described = {topic: self._cluster.topic(self._prefix + topic) for topic in MATERIALISED}
@@ -261,10 +207,10 @@ class Materialiser:
         names = [f"{topic}/{number}" for topic, number in places]
         if not self._damaged and self._blocks.unguarded(names):
             self._damaged = {"positions", "guard"}
-        kinds, self._damaged = self._damaged, set()
+        kinds, self._damaged = self._damaged, frozenset()
         if kinds:
-            if self._is_deleted(places):
-                raise StoreUnavailableError(self._advice(kinds))
+            if self._healing.is_deleted(places):
+                raise StoreUnavailableError(self._healing.advice(kinds))
             LOG.error("memory in Redis is damaged: it is deleted and rebuilt from the topics")
             forget_damaged(self._client, self._keys, self._topic_ids, names, kinds)
             METRICS.memory_mended.labels("all").inc()
@@ -300,7 +246,7 @@ class Materialiser:
             count = erase_tenant(self._client, self._keys, tenant, self._erasures, embed)
             LOG.info("%d episodes and contributions were erased", count, extra=logs.at(ERASURES, tenant=tenant))
 
-    def _partition(self, consumer: Consumer, topic: str, number: int, stored: Mapping[str, int]) -> _Partition:
+    def _partition(self, consumer: Consumer, topic: str, number: int, stored: Mapping[str, int]) -> FilledPartition:
         low, high = self._watermarks(consumer, topic, number)
         known = stored.get(f"{topic}/{number}")
         if known is not None and known > high:
@@ -312,7 +258,7 @@ class Materialiser:
             place = logs.at(topic, number, known)
             LOG.error("retention deleted %d offsets before they were read", low - known, extra=place)
             METRICS.materialiser_lost.inc(low - known)
-        return _Partition(topic, number, known, low if known is None else max(known, low), high)
+        return FilledPartition(topic, number, known, low if known is None else max(known, low), high)
 
     def _watermarks(self, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
         """Returns the low watermark and the last stable offset; waits during a leader change."""
@@ -323,7 +269,7 @@ class Materialiser:
     def _follow(self, consumer: Consumer, stop: threading.Event) -> None:
         checked = time.monotonic()
         while not stop.is_set():
-            for place, found in _found(consumer, self._prefix).items():
+            for place, found in poll(consumer, self._prefix).items():
                 self._take(self._partitions[place], found)
             self._beat = time.monotonic()
             if self._beat - checked >= CHECK_S:
@@ -331,7 +277,7 @@ class Materialiser:
                 self._check(consumer)
                 checked = self._beat
 
-    def _take(self, partition: _Partition, found: _ReadRecords) -> None:
+    def _take(self, partition: FilledPartition, found: ReadRecords) -> None:
         """Writes records in blocks. The end of a partition moves the position past transaction markers."""
         if partition.topic == ERASURES and found.records:
             self._erase(found.records)
@@ -352,7 +298,7 @@ class Materialiser:
         block: list[TopicRecord] = []
         size, changes = 0, self._changes()
         for record in records:
-            self._beat = time.monotonic()  # an embedding model takes milliseconds per record
+            self._alive()  # an embedding model takes milliseconds per record
             block.append(record)
             size += len(record.value or b"")
             self._project(changes, record)
@@ -365,7 +311,7 @@ class Materialiser:
     def _changes(self) -> Changes:
         return Changes(self._keys, self._semantic.vector if self._semantic else None, self._erasures)
 
-    def _write(self, partition: _Partition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
+    def _write(self, partition: FilledPartition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
         """Writes a block in the writer thread while the next block is built."""
         self._written()
         self._writing = self._writer.submit(self._block, partition, new, block, commands)
@@ -376,7 +322,7 @@ class Materialiser:
         if writing is not None:
             writing.result()
 
-    def _block(self, partition: _Partition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
+    def _block(self, partition: FilledPartition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
         started = time.monotonic()
         if partition.left or (partition.stored is not None and partition.position >= new):
             return
@@ -384,7 +330,7 @@ class Materialiser:
         if block and not partition.left:
             self._observe(partition, block, started)
 
-    def _observe(self, partition: _Partition, block: list[TopicRecord], started: float) -> None:
+    def _observe(self, partition: FilledPartition, block: list[TopicRecord], started: float) -> None:
         METRICS.block_seconds.observe(time.monotonic() - started)
         METRICS.materialised.labels(partition.topic).inc(len(block))
         appended = appended_ms(block[0])
@@ -400,11 +346,11 @@ class Materialiser:
             LOG.error("left out of memory: %s", error, extra=place)  # noqa: TRY400  a trace would show values
             METRICS.materialiser_unreadable.labels(record.topic).inc()
 
-    def _apply(self, partition: _Partition, new: int, commands: list[Command]) -> bool:
-        """Applies a block; returns False if another process was first. Raises _Restart if Redis has fallen behind."""
+    def _apply(self, partition: FilledPartition, new: int, commands: list[Command]) -> bool:
+        """Returns False if another process was first. Raises RestartError if Redis has fallen behind."""
         at, ours = self._blocks.apply(partition.name, partition.stored, new, commands)
         if at is None or at < partition.position:
-            raise _Restart(f"{partition.name} is at {at}, not at {partition.position}")
+            raise RestartError(f"{partition.name} is at {at}, not at {partition.position}")
         partition.stored = partition.position = at
         partition.end = max(partition.end, at)
         return ours
@@ -415,121 +361,24 @@ class Materialiser:
         for partition in self._partitions.values():
             at = stored.get(partition.name)
             if partition.stored is not None and (at is None or at < partition.stored):
-                raise _Restart(f"{partition.name} is at {at}, not at {partition.stored}")
-            partition.end = max(partition.end, self._cached_end(consumer, partition))
+                raise RestartError(f"{partition.name} is at {at}, not at {partition.stored}")
+            target = TopicPartition(self._prefix + partition.topic, partition.number)
+            marks = consumer.get_watermark_offsets(target, cached=True)  # as of the last fetch, if any
+            partition.end = max(partition.end, marks[1] if marks else 0)
         self._share(consumer, stored)
-        self._look_for_damage([p.name for p in self._partitions.values()])
+        busy = sum(p.waiting for p in self._partitions.values()) >= BLOCK_RECORDS
+        self._healing.look(self._partitions, self._topic_ids, sweep=not busy)
         if time.monotonic() - self._policy_asked >= POLICY_S:
-            self._refuse_eviction()
+            refuse_eviction(self._client)
+            self._policy_asked = time.monotonic()
         noted = self._blocks.completeness().partitions
         self._blocks.begin_fill({p.name: (0, p.end) for p in self._partitions.values() if p.name not in noted})
         # One partition's leader is asked per check, in turn.
         asked = sorted(self._partitions.values(), key=lambda p: p.number)[self._turn % len(self._partitions)]
         self._turn += 1
         if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
-            raise _Restart(f"{asked.topic} was deleted and created again")
+            raise RestartError(f"{asked.topic} was deleted and created again")
         self._watermarks(consumer, asked.topic, asked.number)
-
-    def _look_for_damage(self, names: list[str]) -> None:
-        """Checks positions and evictions, and runs the sweep. Raises _Restart if memory must be rebuilt."""
-        if differ := self._blocks.unguarded(names):
-            self._build_anew({"positions", "guard"}, differ[0])
-        with reachable():
-            known = self._client.hgetall(self._keys.topics)
-            if known != {topic.encode(): each.encode() for topic, each in self._topic_ids.items()}:
-                raise _Restart("Redis was filled from topics with other ids")
-            if self._client.type(self._keys.filling) != b"string" and any(map(_is_stored, self._partitions.values())):
-                self._client.set(self._keys.filling, os.urandom(16))  # readers may remember any earlier filling
-        before, self._evicted = self._evicted, evictions(self._client)
-        if before and self._evicted[0] == before[0] and self._evicted[1] > before[1]:
-            self._build_anew({"evicted"}, f"{self._evicted[1] - before[1]} keys")
-        if sum(p.waiting for p in self._partitions.values()) >= BLOCK_RECORDS:
-            return
-        until = time.monotonic() + SWEPT_S
-        while time.monotonic() < until:
-            found = self._sweep.step()
-            if found is None:
-                self._end_round()
-                return
-            self._broken |= found.broken
-            self._sound_round = self._sound_round and not (found.lost or found.broken)
-            if due := found.broken - self._resting.keys():
-                self._rebuilt.update(due)
-                self._resting.update({kind: 2 ** (self._rebuilt[kind] - 1) for kind in due})
-                self._build_anew(found.broken, "entries derived from the records are missing")
-            if found.lost:
-                self._restore(found.lost)
-                return
-
-    def _end_round(self) -> None:
-        if self._sound_round:
-            self._left = set()
-            self._client.delete(self._keys.damaged)
-        self._rebuilt = Counter({kind: times for kind, times in self._rebuilt.items() if kind in self._broken})
-        self._resting = Counter({kind: n - 1 for kind, n in self._resting.items() if n > 1 and kind in self._rebuilt})
-        self._broken, self._sound_round = set(), True
-
-    def _build_anew(self, kinds: set[str], why: str) -> None:
-        for kind in sorted(kinds):
-            METRICS.provenance_failed.labels(kind).inc()
-        if kinds.isdisjoint({"positions", "guard"}) and self._is_deleted(self._partitions):
-            self._left |= kinds
-            LOG.error(self._advice(self._left))
-            return
-        self._damaged = kinds
-        raise _Restart(f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged ({why}): memory is rebuilt")
-
-    def _is_deleted(self, places: Iterable[tuple[str, int]]) -> bool:
-        """Returns whether Kafka has deleted records that memory was made from."""
-        return any(self._cluster.watermarks(self._prefix + topic, number).low for topic, number in places)
-
-    def _advice(self, kinds: Iterable[str]) -> str:
-        return (
-            f"keys of kind {', '.join(sorted(kinds))} in Redis are damaged, but retention has deleted records needed "
-            "to rebuild them, so memory is left as it is. To rebuild it from the retained records, run: "
-            f"redis-cli --scan --pattern '{self._keys.root}:*' | xargs redis-cli UNLINK"
-        )
-
-    def _restore(self, lost: Sequence[Lost]) -> None:
-        """Restores records from their topics, up to the stored positions."""
-        stored = {place: p.stored for place, p in self._partitions.items() if p.stored is not None}
-        everything = whole(lost, stored)
-        found = restored(self._keys, lost, self._read_again(spans(self._client, lost, stored)))
-        if found.missing:  # the noted place may be damaged too
-            found = restored(self._keys, lost, self._read_again(everything))
-        for each in set(lost) - found.missing:
-            if self._mend(each, {place: stored[place] for place in found.places}, found.commands[each]):
-                METRICS.memory_mended.labels(each.kind).inc()
-                LOG.error("%s was lost or altered in Redis and is restored from its topic", each)
-        for each in found.missing:
-            if self._mend(
-                each,
-                {place: stored[place] for place in everything},
-                [*found.commands[each], *unlisted(self._client, each)],
-            ):
-                LOG.error("%s was lost or altered in Redis and is deleted, because its topic no longer holds it", each)
-        if found.missing:
-            self._blocks.read_again()
-
-    def _mend(self, lost: Lost, stored: Mapping[tuple[str, int], int], commands: list[Command]) -> bool:
-        positions = {self._partitions[place].name: at for place, at in stored.items()}
-        mended = self._blocks.mend(positions, commands)
-        if not mended:
-            LOG.error("%s is lost or altered in Redis; its repair collided with a new block and is retried", lost)
-        return mended
-
-    def _read_again(self, wanted: Spans) -> Iterator[TopicRecord]:
-        for (topic, number), (start, end) in wanted.items():
-            name = self._prefix + topic
-            low = max(start, self._cluster.watermarks(name, number).low)
-            for message in read_partition(self._kafka, name, number, Watermarks(low, end)):
-                self._beat = time.monotonic()
-                offset = message.offset() or 0
-                yield TopicRecord(topic, number, offset, message.key() or b"", message.value(), headers_of(message))
-
-    def _refuse_eviction(self) -> None:
-        refuse_eviction(self._client)
-        self._policy_asked = time.monotonic()
 
     def _share(self, consumer: Consumer, stored: Mapping[str, int]) -> None:
         """Shares partitions between processes. The loser of a block's race leaves the partition to the winner, and
@@ -548,43 +397,3 @@ class Materialiser:
         for partition in taken:
             consumer.seek(TopicPartition(self._prefix + partition.topic, partition.number, partition.position))
             partition.left = False
-
-    def _cached_end(self, consumer: Consumer, partition: _Partition) -> int:
-        """Returns the end known from the last fetch."""
-        target = TopicPartition(self._prefix + partition.topic, partition.number)
-        marks = consumer.get_watermark_offsets(target, cached=True)
-        return marks[1] if marks else 0
-
-
-def _is_stored(partition: _Partition) -> bool:
-    return partition.stored is not None
-
-
-def _found(consumer: Consumer, prefix: str) -> dict[tuple[str, int], _ReadRecords]:
-    """Polls records by partition. Raises KafkaException for any error except end of partition.
-
-    Waits for one record and then takes what is buffered; the client would wait for a full batch.
-    """
-    first = consumer.poll(POLL_S)
-    messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
-    by_place: dict[Any, list[Message]] = defaultdict(list)
-    for message in messages:
-        if (error := message.error()) is not None and message.topic() is None:  # of the client, and no partition's
-            raise KafkaException(error)
-        by_place[message.topic(), message.partition()].append(message)
-    places: dict[tuple[str, int], _ReadRecords] = {}
-    for (name, partition), some in by_place.items():
-        topic = name.removeprefix(prefix)
-        found = places[topic, partition] = _ReadRecords()
-        headed = topic == EVIDENCE  # only these records need headers
-        for message in some:
-            if (error := message.error()) is None:
-                headers = headers_of(message) if headed else None
-                place = (topic, partition, message.offset() or 0)
-                found.records.append(TopicRecord(*place, message.key() or b"", message.value(), headers))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                found.end = message.offset()
-            else:
-                raise KafkaException(error)
-        found.at_ms = some[-1].timestamp()[1]
-    return places

@@ -1,0 +1,81 @@
+"""Partition reader: where the materialiser stands in each partition, and one poll of their records.
+
+Enters: a consumer that the partitions are assigned to. Leaves: records by partition, in order. Raises KafkaException.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+
+from hmx_pipeline.kafka.clients import headers_of
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import EVIDENCE
+
+POLL_RECORDS: Final = 5_000
+"""Polled at once over all partitions: enough to fill blocks."""
+POLL_S: Final = 0.1
+
+
+@dataclass(slots=True)
+class FilledPartition:
+    """`stored` is the position in Redis, or None; `position` is the next offset here."""
+
+    topic: str
+    number: int
+    stored: int | None
+    position: int
+    end: int
+    reached_ms: int = 0
+    """Append time of the last record read, or the time when the end was reached."""
+    left: bool = False
+    """Another process fills this partition; records read here are dropped."""
+
+    @property
+    def waiting(self) -> int:
+        return max(0, self.end - self.position)
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}/{self.number}"
+
+
+@dataclass(slots=True)
+class ReadRecords:
+    """Records read from a partition, and perhaps its end."""
+
+    records: list[TopicRecord] = field(default_factory=list)
+    at_ms: int = 0
+    """Append time of the last record."""
+    end: int | None = None
+
+
+def poll(consumer: Consumer, prefix: str) -> dict[tuple[str, int], ReadRecords]:
+    """Raises KafkaException for any error except end of partition.
+
+    Waits for one record and then takes what is buffered; the client would wait for a full batch.
+    """
+    first = consumer.poll(POLL_S)
+    messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
+    by_place: dict[Any, list[Message]] = defaultdict(list)
+    for message in messages:
+        if (error := message.error()) is not None and message.topic() is None:  # of the client, and no partition's
+            raise KafkaException(error)
+        by_place[message.topic(), message.partition()].append(message)
+    places: dict[tuple[str, int], ReadRecords] = {}
+    for (name, partition), some in by_place.items():
+        topic = name.removeprefix(prefix)
+        found = places[topic, partition] = ReadRecords()
+        headed = topic == EVIDENCE  # only these records need headers
+        for message in some:
+            if (error := message.error()) is None:
+                headers = headers_of(message) if headed else None
+                place = (topic, partition, message.offset() or 0)
+                found.records.append(TopicRecord(*place, message.key() or b"", message.value(), headers))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                found.end = message.offset()
+            else:
+                raise KafkaException(error)
+        found.at_ms = some[-1].timestamp()[1]
+    return places
