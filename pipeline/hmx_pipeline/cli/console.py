@@ -42,11 +42,13 @@ def first_wrong(error: ValidationError) -> str:
 
 
 @contextmanager
-def saying(first: str) -> Iterator[Callable[[str], None]]:
-    """Says what is being done: one line that changes in a terminal, elsewhere a line for each thing."""
+def saying(first: str, *, in_terminal: bool = False) -> Iterator[Callable[[str], None]]:
+    """Says what is being done: one line that changes in a terminal; elsewhere a line for each thing, or nothing."""
     if ERR.is_terminal:
         with ERR.status(first) as line:
             yield line.update
+    elif in_terminal:
+        yield lambda _: None
     else:
         last = ""
 

@@ -13,7 +13,7 @@ from hmx_pipeline.audit.dead_letter_replay import ReplaySummary, send_back
 from hmx_pipeline.audit.dead_letter_report import DeadLetterReport, by_reason, readable
 from hmx_pipeline.audit.replay_policy import LetterFilter, ReplayDecision
 from hmx_pipeline.audit.source_rows import Row, row_of
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, plain, print_json, table
+from hmx_pipeline.cli.console import OUT, AsJson, plain, print_json, saying, table
 from hmx_pipeline.cli.verify import place_of
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, format_ms, parse_instant
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
@@ -125,11 +125,8 @@ def replay(
         force=force,
     )
     settings = Settings.load()
-    if ERR.is_terminal:
-        with ERR.status("reading the dead letters") as line:
-            found = send_back(settings, asked, apply=yes, on_progress=line.update)
-    else:
-        found = send_back(settings, asked, apply=yes)
+    with saying("reading the dead letters", in_terminal=True) as say:
+        found = send_back(settings, asked, apply=yes, on_progress=say)
     if as_json:
         print_json(found.as_json())
     else:

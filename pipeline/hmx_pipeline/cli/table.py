@@ -1,12 +1,12 @@
 """`hmx table sessions`, `hmx table patterns`: stage state, read from the state topics."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, print_json, table
+from hmx_pipeline.cli.console import OUT, AsJson, print_json, saying, table
 from hmx_pipeline.runtime.state_topics import state_records
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.state_tables import (
@@ -15,14 +15,13 @@ from hmx_pipeline.stages.state_tables import (
     R,
     SessionRow,
     SessionSort,
-    StateRecord,
     in_order,
     pattern_rows,
     pattern_totals,
     session_rows,
     session_totals,
 )
-from hmx_pipeline.topology import PATTERNS, SESSIONS, Stage
+from hmx_pipeline.topology import PATTERNS, SESSIONS
 
 SHOWN: Final = 20
 TENANT: Final = 12
@@ -50,7 +49,8 @@ def sessions(
 
     Exit code: 0 shown. Example: hmx table sessions --sort waiting
     """
-    rows = in_order(session_rows(_records(SESSIONS, tenant), tenant), sort)
+    with saying("reading", in_terminal=True) as say:
+        rows = in_order(session_rows(state_records(Settings.load(), SESSIONS, tenant, on_progress=say), tenant), sort)
     columns = ("tenant", "session", "released", "next", "waiting", "segment", "changed")
     _show(rows, session_totals(rows), limit, as_json, columns, _session)
 
@@ -68,17 +68,10 @@ def patterns(
 
     Exit code: 0 shown. Example: hmx table patterns --tenant acme --sort confidence
     """
-    rows = in_order(pattern_rows(_records(PATTERNS, tenant), tenant), sort)
+    with saying("reading", in_terminal=True) as say:
+        rows = in_order(pattern_rows(state_records(Settings.load(), PATTERNS, tenant, on_progress=say), tenant), sort)
     columns = ("tenant", "type", "pattern", "contrib.", "sessions", "status", "conf.")
     _show(rows, pattern_totals(rows), limit, as_json, columns, _pattern)
-
-
-def _records(stage: Stage, tenant: str | None) -> Iterator[StateRecord]:
-    def say(what: str) -> None:
-        if ERR.is_terminal:
-            ERR.print(f"reading {what}", end="\r")
-
-    return state_records(Settings.load(), stage, tenant, on_progress=say)
 
 
 def _show(

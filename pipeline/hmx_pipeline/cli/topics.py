@@ -3,20 +3,16 @@
 Exit codes: 0 no difference or all applied; 2 changes pending; 1 refused, declined, Kafka unreachable or a bad file.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from confluent_kafka.admin import AdminClient
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from hmx_pipeline.cli.console import OUT, fail, print_json
+from hmx_pipeline.cli.console import OUT, fail, plain, print_json, table
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, apply, connect, load_topics, read_cluster
-from hmx_pipeline.kafka.topic_plan import Creation, PlanVerdict, SettingChange, TopicPlan, plan
+from hmx_pipeline.kafka.topic_plan import PlanVerdict, SettingChange, TopicPlan, plan
 from hmx_pipeline.settings import Settings
 
 PENDING = 2
@@ -87,51 +83,40 @@ def _compare(bootstrap: str | None, allow_shrink: bool) -> tuple[AdminClient, To
 
 
 def _show(found: TopicPlan, as_json: bool) -> None:
-    if as_json:
-        print_json({"verdict": found.verdict, **asdict(found)})
-    else:
-        show_plan(found, OUT)
-
-
-def show_plan(found: TopicPlan, console: Console) -> None:
     """Prints a plan within 80 columns."""
+    if as_json:
+        lists = {
+            name: list(map(asdict, getattr(found, name))) for name in ("creations", "changes", "refusals", "notes")
+        }
+        print_json({"verdict": found.verdict, **lists})
+        return
     if found.verdict is PlanVerdict.CLEAN:
-        console.print("[green]no difference[/]: the cluster matches the topic files")
+        OUT.print("[green]no difference[/]: the cluster matches the topic files")
     if found.creations:
-        console.print(_creations(found.creations))
-    if found.changes:
-        console.print(_changes("change", found.changes))
-    if found.refusals:
-        console.print(_changes("[red]refused[/]", [refusal.change for refusal in found.refusals]))
+        columns = ("create", "partitions", "policy", "kept", "record", "time")
+        rows = [
+            (
+                new.topic,
+                f"{new.partitions} × {new.replicas}",
+                *(humanised(name, new.config[name]) for name in _HEADLINE),
+            )
+            for new in found.creations
+        ]
+        OUT.print(table("", columns, rows))
+    refused = [refusal.change for refusal in found.refusals]
+    for title, changes in (("change", found.changes), ("[red]refused[/]", refused)):
+        if changes:
+            OUT.print(table("", (title, "setting", "now", "then"), list(map(_cells, changes))))
     for refusal in found.refusals:
         where = f"{refusal.change.topic} {refusal.change.setting}"
-        console.print(f"[red]refused[/] {escape(where)}: {escape(refusal.reason)}", highlight=False)
+        OUT.print(f"[red]refused[/] {plain(where)}: {plain(refusal.reason)}")
     for note in found.notes:
-        console.print(f"[yellow]note[/] {escape(note.topic)} {escape(note.text)}", highlight=False)
+        OUT.print(f"[yellow]note[/] {plain(note.topic)} {plain(note.text)}")
 
 
-def _creations(creations: Iterable[Creation]) -> Table:
-    """Lists topics to create; `8 × 3` is eight partitions of three replicas."""
-    table = _table("create", "partitions", "policy", "kept", "record", "time")
-    for item in creations:
-        values = (humanised(setting, item.config[setting]) for setting in _HEADLINE)
-        table.add_row(escape(item.topic), f"{item.partitions} × {item.replicas}", *values)
-    return table
-
-
-def _changes(title: str, changes: Iterable[SettingChange]) -> Table:
-    table = _table(title, "setting", "now", "then")
-    for change in changes:
-        new = "default" if change.new is None else humanised(change.setting, change.new)
-        table.add_row(escape(change.topic), change.setting, humanised(change.setting, change.old), new)
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+def _cells(change: SettingChange) -> tuple[str, str, str, str]:
+    then = "default" if change.new is None else humanised(change.setting, change.new)
+    return change.topic, change.setting, humanised(change.setting, change.old), then
 
 
 def humanised(setting: str, value: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, print_json
+from hmx_pipeline.cli.console import OUT, AsJson, fail, print_json, saying
 from hmx_pipeline.runtime import barriers
 from hmx_pipeline.runtime.barriers import LackingError, Progress, silent
 from hmx_pipeline.settings import Settings
@@ -26,11 +26,8 @@ def wait(
     settings = Settings.load()
     started = time.monotonic()
     try:
-        if ERR.is_terminal:
-            with ERR.status("waiting") as line:
-                wait_for_all(settings, timeout, line.update)
-        else:
-            wait_for_all(settings, timeout)
+        with saying("waiting", in_terminal=True) as say:
+            wait_for_all(settings, timeout, say)
     except LackingError as error:
         fail(f"not finished after {timeout:.0f} s: {error}. `hmx status` shows which process is behind or down.")
     except StoreUnavailableError as error:

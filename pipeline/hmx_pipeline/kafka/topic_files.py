@@ -36,10 +36,10 @@ from hmx_pipeline.kafka.client_login import client_config, denied, refusal
 from hmx_pipeline.kafka.topic_plan import (
     PARTITIONS,
     ClusterState,
-    SettingChange,
     TopicPlan,
     TopicSpec,
     TopicState,
+    plan,
 )
 from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.topology import STAGES
@@ -141,9 +141,9 @@ def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
     """Reads the named topics; missing ones are absent from the result."""
     names = set(names)
     known = metadata(admin)
-    found = {name: topic for name, topic in known.topics.items() if name in names}
+    found = {name: topic for name, topic in known.topics.items() if name in names and topic.partitions}
     for topic in found.values():
-        if topic.error is not None:
+        if topic.error is not None and topic.error.code() not in _UNSETTLED:
             raise explained(KafkaException(topic.error))
     configs = _configs(admin, found)
     written = _written(admin, {name: len(topic.partitions) for name, topic in found.items()})
@@ -160,17 +160,19 @@ def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
     return ClusterState(len(known.brokers), topics, frozenset(known.topics) - names)
 
 
-def apply(admin: AdminClient, plan: TopicPlan) -> None:
+def apply(admin: AdminClient, wanted: TopicPlan) -> None:
     """Applies the whole plan, or nothing if it holds a refusal. Returns once the result is visible."""
-    if plan.refusals:
-        raise PlanRefusedError(f"{len(plan.refusals)} changes are refused; nothing was applied: see `hmx topics plan`")
+    if wanted.refusals:
+        raise PlanRefusedError(
+            f"{len(wanted.refusals)} changes are refused; nothing was applied: see `hmx topics plan`"
+        )
     created = [
         NewTopic(item.topic, num_partitions=item.partitions, replication_factor=item.replicas, config=dict(item.config))
-        for item in plan.creations
+        for item in wanted.creations
     ]
     grown: list[NewPartitions] = []
     entries: dict[str, list[ConfigEntry]] = {}
-    for change in plan.changes:
+    for change in wanted.changes:
         if change.setting == PARTITIONS:
             grown.append(NewPartitions(change.topic, int(change.new or 0)))
         else:
@@ -186,7 +188,7 @@ def apply(admin: AdminClient, plan: TopicPlan) -> None:
     for request, changes in requests:
         if changes:
             _answers(partial(request, changes, request_timeout=ANSWER_S))
-    _await_visible(admin, plan)
+    _await_visible(admin, wanted)
 
 
 def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
@@ -216,33 +218,13 @@ def lacking(admin: AdminClient, topic: str) -> TopicsError:
     return MissingTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`")
 
 
-def _await_visible(admin: AdminClient, plan: TopicPlan) -> None:
-    """Waits until brokers know the changes, since the controller answers earlier."""
-    deadline = time.monotonic() + VISIBLE_S
-    while waiting := _invisible(admin, plan):
+def _await_visible(admin: AdminClient, applied: TopicPlan) -> None:
+    """Waits until brokers know the changes, since the controller answers earlier: nothing is left to plan then."""
+    deadline, names = time.monotonic() + VISIBLE_S, [spec.topic for spec in applied.specs]
+    while left := plan(applied.specs, read_cluster(admin, names)).topics:
         if time.monotonic() > deadline:
-            raise KafkaRefusedError(f"applied, but not visible after {VISIBLE_S:.0f} s: {', '.join(sorted(waiting))}")
+            raise KafkaRefusedError(f"applied, but not visible after {VISIBLE_S:.0f} s: {', '.join(sorted(left))}")
         time.sleep(POLL_S)
-
-
-def _invisible(admin: AdminClient, plan: TopicPlan) -> set[str]:
-    """Returns the topics that do not show the plan's result yet."""
-    shown = {name: len(topic.partitions) for name, topic in metadata(admin).topics.items() if name in plan.topics}
-    wanted = {item.topic: item.partitions for item in plan.creations}
-    wanted |= {change.topic: int(change.new or 0) for change in plan.changes if change.setting == PARTITIONS}
-    waiting = {name for name in plan.topics if shown.get(name, 0) != wanted.get(name, shown.get(name))}
-    if waiting:
-        return waiting
-    _written(admin, shown)
-    configs = _configs(admin, {change.topic for change in plan.changes})
-    return {change.topic for change in plan.changes if not _shows(configs[change.topic], change)}
-
-
-def _shows(config: Mapping[str, ConfigEntry], change: SettingChange) -> bool:
-    entry = config.get(change.setting)
-    if entry is None:  # the number of partitions, checked above
-        return True
-    return not _is_override(entry) if change.new is None else entry.value == change.new
 
 
 def metadata(admin: AdminClient, topic: str | None = None) -> Any:

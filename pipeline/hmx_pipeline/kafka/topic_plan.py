@@ -5,7 +5,7 @@ deletes topics and never raises; forbidden changes are `Refusal`s.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -153,6 +153,8 @@ class TopicPlan:
     changes: tuple[SettingChange, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[Note, ...] = ()
+    specs: tuple[TopicSpec, ...] = field(default=(), repr=False, compare=False)
+    """What was compared."""
 
     @property
     def verdict(self) -> PlanVerdict:
@@ -183,7 +185,7 @@ def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: boo
                 refusals.append(Refusal(change, reason))
             else:
                 changes.append(change)
-    return TopicPlan(tuple(creations), tuple(changes), tuple(refusals), tuple(_notes(specs, cluster)))
+    return TopicPlan(tuple(creations), tuple(changes), tuple(refusals), tuple(_notes(specs, cluster)), specs)
 
 
 def _creation(spec: TopicSpec, brokers: int) -> Creation:
