@@ -131,8 +131,9 @@ def parse(text: str) -> Properties:
     """As java.util.Properties reads it."""
     found: Properties = {}
     for line in _logical_lines(text):
-        name, value = re.fullmatch(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
-        found[_unescaped(name)] = _unescaped(value)
+        parts = re.fullmatch(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
+        assert parts is not None, "any line fits"
+        found[_unescaped(parts[1])] = _unescaped(parts[2])
     return found
 
 

@@ -101,7 +101,7 @@ def joined(parts: Iterable[tuple[CommandCounts, float]], course: ActionTrace) ->
 
 def _add(to: Counts, counts: Mapping[str, float], weight: float) -> None:
     for verb, times in counts.items():
-        to[verb] += weight * times  # type: ignore[assignment]  # a fraction
+        to[verb] += weight * times  # type: ignore[assignment]  # a Counter of shares
 
 
 def next_command(habits: CommandCounts, course: ActionTrace) -> list[Recommendation]:

@@ -91,7 +91,7 @@ def _stop_at_once(*_: Any) -> None:
 
 
 def _start_anew() -> None:
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  no shell is wanted
 
 
 def _watch(known: str, used: dict[str, bool]) -> None:

@@ -9,6 +9,7 @@ for beside these.
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import yaml
@@ -171,7 +172,7 @@ def check_rights(kafka: KafkaProfile, process: str, prefix: str) -> None:
         if right.prefixed or right.kind not in _ASKED:
             continue
         try:
-            allowed = settled(lambda right=right: _ASKED[right.kind](admin, right.name))  # type: ignore[misc]
+            allowed = settled(partial(_ASKED[right.kind], admin, right.name))
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 continue

@@ -72,7 +72,7 @@ def _file(told: Mapping[str, str], what: str) -> Iterator[str | None]:
         yield file.name
 
 
-class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
     """Access tokens by OAuth's client credentials, as librdkafka gets them by `oidc`."""
 
     def __init__(self, kafka: KafkaProfile) -> None:

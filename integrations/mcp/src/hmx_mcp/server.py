@@ -1,17 +1,12 @@
-"""`hmx-mcp`: serves the tools over stdio until its host closes the connection.
-
-The garbage collector waits until everything is imported: with it, the official SDK takes a tenth longer to import.
-"""
+"""The MCP server: serves the tools over stdio until its host closes the connection."""
 
 import gc
 
-gc.disable()
-
-import anyio  # noqa: E402
-import anyio.to_thread  # noqa: E402
-from mcp.server.lowlevel import Server  # noqa: E402
-from mcp.server.stdio import stdio_server  # noqa: E402
-from mcp_types import (  # noqa: E402
+import anyio
+import anyio.to_thread
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     ListToolsResult,
@@ -21,8 +16,8 @@ from mcp_types import (  # noqa: E402
     ToolAnnotations,
 )
 
-from hmx_mcp.service import Service, ServiceError  # noqa: E402
-from hmx_mcp.tools import INSTRUCTIONS, TOOLS, ToolSpec, call  # noqa: E402
+from hmx_mcp.service import Service, ServiceError
+from hmx_mcp.tools import INSTRUCTIONS, TOOLS, ToolSpec, call
 
 VERSION = "0.2.0"
 
@@ -75,9 +70,9 @@ def _failed(why: str) -> CallToolResult:
 async def _serve() -> None:
     made = server(Service.of())
     async with stdio_server() as (reading, writing):
-        gc.enable()
+        gc.enable()  # __main__ has switched it off
         await made.run(reading, writing, made.create_initialization_options())
 
 
-def main() -> None:
+def run() -> None:
     anyio.run(_serve)
