@@ -11,9 +11,7 @@ import orjson
 import pytest
 from click.testing import Result
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from typer.testing import CliRunner
 
-from hmx_pipeline.cli.app import application
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.artifact import TRANSITIONS, Status
 from hmx_pipeline.kafka.publisher import publish
@@ -21,7 +19,8 @@ from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS
 from tests.support.memory import Memory
-from tests.support.pipeline import environment, new_settings, running
+from tests.support.own_command import hmx
+from tests.support.pipeline import new_settings, running
 from tests.support.records import START_MS, event
 from tests.support.topics import read
 from tests.support.waiting import until
@@ -56,7 +55,6 @@ class Life:
 
     settings: Settings
     memory: Memory
-    monkeypatch: pytest.MonkeyPatch
     told: int = 0
     seen: dict[str, Any] = field(default_factory=dict)
     """What there was to see on the way."""
@@ -78,10 +76,7 @@ class Life:
         return only
 
     def hmx(self, *arguments: str) -> Result:
-        for name, value in environment(self.settings).items():
-            if name.startswith("HMX_"):
-                self.monkeypatch.setenv(name, value)
-        return CliRunner().invoke(application(), list(arguments))
+        return hmx(self.settings, *arguments)
 
     def log(self) -> list[Json]:
         """Every artifact record, in order: they stand in one partition."""
@@ -93,11 +88,8 @@ class Life:
 @pytest.fixture(scope="module")
 def life(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     settings = new_settings(kafka, redis_url)
-    with (
-        pytest.MonkeyPatch.context() as monkeypatch,
-        running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser", partitions=PARTITIONS),
-    ):
-        lived = Life(settings, Memory(redis_url, settings.topic_prefix), monkeypatch)
+    with running(settings, tmp_path_factory.mktemp("logs"), "worker", "materialiser", partitions=PARTITIONS):
+        lived = Life(settings, Memory(redis_url, settings.topic_prefix))
         live(lived)
         yield lived
 

@@ -1,6 +1,5 @@
 """Keys on a real port: every route but those that tell of nobody wants one, and it opens its own tenant alone."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,6 @@ def settings(kafka: str, redis_url: str, file: Path) -> Settings:
     made = new_settings(kafka, redis_url, api_keys=str(file))
     create_topics(made, partitions=1)
     return made
-
-
-@pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
 
 
 def bearer(key: str) -> dict[str, str]:

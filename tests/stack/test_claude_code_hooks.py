@@ -41,12 +41,6 @@ def settings(kafka: str, redis_url: str) -> Iterator[Settings]:
         yield filled
 
 
-@pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
-
-
 def hook(name: str, session: str, **fields: Any) -> dict[str, Any]:
     return {"hook_event_name": name, "session_id": session, "cwd": "/home/dev/shop", **fields}
 

@@ -15,19 +15,17 @@ from hippocortex import CaptureEvent, Hippocortex, HippocortexError, SyncHippoco
 from hippocortex.adapters import langgraph
 from hippocortex.wrap import wrap
 
-from hmx_pipeline.intake.decode import Accepted, decode
-from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.service.hippocortex import minting
 from hmx_pipeline.service.hippocortex.capture import BATCH_EVENTS
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import Blocks, connect
 from hmx_pipeline.store.projection import TopicRecord, commands_of
 from hmx_pipeline.store.redis_keys import Keys
-from hmx_pipeline.topology import EVENTS
 from tests.support.events import event
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import serving
+from tests.support.topics import logged
 from tests.support.waiting import PATIENCE_S
 
 ARTIFACTS = 23
@@ -81,12 +79,6 @@ def empty(settings: Settings) -> None:
 
 
 @pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def url(service: httpx.Client) -> str:
     return f"{service.base_url}/v1".replace("//v1", "/v1")
 
@@ -111,21 +103,6 @@ def said(session: str, text: str = "hello", **metadata: Any) -> CaptureEvent:
     return CaptureEvent("message", session, {"role": "user", "content": text}, metadata or None)
 
 
-def logged(settings: Settings, session: str) -> list[Accepted]:
-    """The events of a session as they stand in the log."""
-    topic, found = settings.topic_prefix + EVENTS, []
-    cluster = Cluster(settings.kafka_bootstrap)
-    for partition in range(2):
-        marks = cluster.watermarks(topic, partition)
-        for message in read_partition(settings.kafka_bootstrap, topic, partition, marks):
-            event = decode(message.value())
-            assert isinstance(event, Accepted), event
-            if event.event.session_id == session:
-                found.append(event)
-    cluster.close()
-    return found
-
-
 def is_error(raised: pytest.ExceptionInfo[HippocortexError], code: str, status: int) -> None:
     assert (raised.value.code, raised.value.status_code) == (code, status)
 
@@ -142,18 +119,6 @@ def test_captures_become_valid_events_whose_sequence_only_rises(hx: SyncHippocor
     assert (first.event.tenant_id, first.event.agent_id, first.event.event_type) == ("acme", "smith", "message")
     assert first.fields["content"] == {"role": "user", "content": "n 0"}
     assert first.fields["metadata"] == {"x-hmx-sequence": "arrival", "agentId": "smith", "n": 2**60}
-
-
-@pytest.mark.requirement("O-04", "Y07")
-def test_concurrent_captures_of_one_session_rise_too(url: str, settings: Settings) -> None:
-    async def all_at_once(client: Hippocortex) -> Any:
-        return await asyncio.gather(*(client.capture(said("crowd", f"n {n}")) for n in range(SOME)))
-
-    results = asked(url, all_at_once)
-    events = logged(settings, "crowd")
-    assert {event.event.event_id for event in events} == {result.event_id for result in results}
-    assert len(events) == SOME
-    assert all(a.event.sequence < b.event.sequence for a, b in pairwise(events))
 
 
 @pytest.mark.requirement("O-05", "Y07")
@@ -198,18 +163,6 @@ def test_what_memory_holds_under_a_key_is_a_duplicate_in_any_process(settings: S
     client.close()
     with serving(settings) as other, SyncHippocortex("hx_test_acme", base_url=f"{other.base_url}/v1") as again:
         assert (again.capture(sent).status, len(logged(settings, "remembered"))) == ("duplicate", 1)
-
-
-@pytest.mark.requirement("O-05")
-def test_one_key_at_the_same_time_is_one_event(url: str, settings: Settings) -> None:
-    async def at_once(client: Hippocortex) -> Any:
-        sent = said("at once", idempotency_key=7)
-        return await asyncio.gather(*(client.capture(sent) for _ in range(20)))
-
-    results = asked(url, at_once)
-    assert len({result.event_id for result in results}) == 1
-    assert sorted(result.status for result in results) == ["duplicate"] * 19 + ["ingested"]
-    assert len(logged(settings, "at once")) == 1
 
 
 @pytest.mark.requirement("O-04")

@@ -87,7 +87,7 @@ def latest_in(settings: Settings, topic: str, text: str) -> list[bytes]:
 
 
 def test_what_is_erased_is_gone_from_memory_state_and_compacted_topics(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, redis_url: str
+    settings: Settings, tmp_path: Path, redis_url: str
 ) -> None:
     assert publish([*MINE, *OTHERS], settings).complete
     wait_for_all(settings)
@@ -97,9 +97,7 @@ def test_what_is_erased_is_gone_from_memory_state_and_compacted_topics(
     kept = in_redis(settings, "frankfurt")
 
     file = tmp_path / "receipt.json"
-    answer = hmx(
-        settings, monkeypatch, "erase", "--tenant", "acme", "--subject", "ada", "--receipt", str(file), "--json"
-    )
+    answer = hmx(settings, "erase", "--tenant", "acme", "--subject", "ada", "--receipt", str(file), "--json")
     assert answer.exit_code == 0, answer.output
     receipt: Json = json.loads(answer.stdout)
     assert receipt["gone"]["events"] == len(MINE)
@@ -118,17 +116,15 @@ def test_what_is_erased_is_gone_from_memory_state_and_compacted_topics(
     wait_for_all(settings)
     assert left() == []
 
-    assert hmx(settings, monkeypatch, "receipt", "verify", str(file)).exit_code == 0
-    key = hmx(settings, monkeypatch, "receipt", "key").stdout.strip()
-    assert hmx(settings, monkeypatch, "receipt", "verify", str(file), "--key", key).exit_code == 0
-    assert hmx(settings, monkeypatch, "receipt", "verify", str(file), "--key", "00" * 32).exit_code == 1
+    assert hmx(settings, "receipt", "verify", str(file)).exit_code == 0
+    key = hmx(settings, "receipt", "key").stdout.strip()
+    assert hmx(settings, "receipt", "verify", str(file), "--key", key).exit_code == 0
+    assert hmx(settings, "receipt", "verify", str(file), "--key", "00" * 32).exit_code == 1
     file.write_bytes(file.read_bytes().replace(b'"subject"', b'"session"'))
-    assert hmx(settings, monkeypatch, "receipt", "verify", str(file)).exit_code == 1
+    assert hmx(settings, "receipt", "verify", str(file)).exit_code == 1
 
 
-def test_late_events_of_the_erased_past_stay_out_and_a_new_session_is_kept(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_events_of_the_erased_past_stay_out_and_a_new_session_is_kept(settings: Settings) -> None:
     late = session("mine", "ada", *["x"] * 3, f"One more {CANARY} thing.")[3:]
     future = 4_000_000_000_000 - START_MS
     fresh = session("new", "ada", "Hello again.", "The new desk is made of teak.", at=future)
@@ -136,13 +132,11 @@ def test_late_events_of_the_erased_past_stay_out_and_a_new_session_is_kept(
     wait_for_all(settings)
     assert not in_redis(settings, CANARY)
     assert in_redis(settings, "teak")
-    answer = hmx(settings, monkeypatch, "verify", "--json")
+    answer = hmx(settings, "verify", "--json")
     assert answer.exit_code == 0, answer.output
 
 
-def test_what_cannot_be_erased_is_refused_and_changes_nothing(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_erased_is_refused_and_changes_nothing(settings: Settings) -> None:
     for arguments, code in (
         (("--tenant", "acme", "--subject", "nobody"), 1),
         (("--tenant", "acme", "--session", "nothing"), 1),
@@ -150,7 +144,7 @@ def test_what_cannot_be_erased_is_refused_and_changes_nothing(
         (("--tenant", "acme"), 2),
         (("--tenant", "acme", "--all", "--session", "mine"), 2),
     ):
-        assert hmx(settings, monkeypatch, "erase", *arguments).exit_code == code
+        assert hmx(settings, "erase", *arguments).exit_code == code
 
 
 def test_a_session_is_erased_over_http_with_a_receipt(settings: Settings) -> None:
@@ -181,15 +175,15 @@ def test_a_session_is_erased_over_http_with_a_receipt(settings: Settings) -> Non
     assert not in_redis(settings, "polynesia")
 
 
-def test_verify_and_a_replay_honour_what_was_erased(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_and_a_replay_honour_what_was_erased(settings: Settings) -> None:
     for arguments in (("verify",), ("replay", "--from-start", "--compare")):
-        answer = hmx(settings, monkeypatch, *arguments)
+        answer = hmx(settings, *arguments)
         assert answer.exit_code == 0, answer.output
 
 
-def test_a_whole_tenant_is_erased_and_begins_anew(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_tenant_is_erased_and_begins_anew(pipeline: Pipeline) -> None:
     settings = pipeline.settings
-    answer = hmx(settings, monkeypatch, "erase", "--tenant", "acme", "--all", "--json")
+    answer = hmx(settings, "erase", "--tenant", "acme", "--all", "--json")
     assert answer.exit_code == 0, answer.output
     assert not in_redis(settings, "frankfurt")
     for topic in (KNOWLEDGE, ARTIFACTS, SESSION_STATE, PATTERN_STATE):

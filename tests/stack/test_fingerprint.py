@@ -15,10 +15,8 @@ import msgspec
 import orjson
 import pytest
 import rfc8785
-from typer.testing import CliRunner
 
 from examples.client import Hippocortex
-from hmx_pipeline.cli.app import application
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.canonical import content_hash
 from hmx_pipeline.contracts.fingerprint import PARTS, Fingerprint
@@ -28,7 +26,8 @@ from hmx_pipeline.local.samples import SECRETS, TENANT, sample_events
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import connect
 from tests.support.learnt import history
-from tests.support.pipeline import environment, new_settings, running
+from tests.support.own_command import hmx
+from tests.support.pipeline import new_settings, running
 from tests.support.service import is_problem
 from tests.support.waiting import until
 from tests.verifier import check
@@ -41,7 +40,6 @@ LISTED = "/v1/hmx/artifacts?limit=100"
 class Seen:
     settings: Settings
     client: httpx.Client
-    monkeypatch: pytest.MonkeyPatch
 
     def export(self, tenant: str, **asked: Any) -> bytes:
         answer = self.client.post("/v1/hmx/fingerprints", json=asked, headers={"X-HMX-Tenant": tenant})
@@ -49,10 +47,7 @@ class Seen:
         return answer.content
 
     def hmx(self, *words: str) -> Any:
-        for name, value in environment(self.settings).items():
-            if name.startswith("HMX_"):
-                self.monkeypatch.setenv(name, value)
-        return CliRunner().invoke(application(), list(words))
+        return hmx(self.settings, *words)
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +55,13 @@ def seen(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -
     settings = new_settings(kafka, redis_url)
     logs = tmp_path_factory.mktemp("logs")
     with (
-        pytest.MonkeyPatch.context() as patch,
         running(settings, logs, "worker", "materialiser", "service", partitions=2),
         httpx.Client(base_url=settings.service_url, timeout=60.0) as client,
     ):
         told = [orjson.dumps({**each, "tenant_id": "shop"}) for each in history()]
         assert publish([*told, *(line.replace(b"\n", b" ") for line in sample_events())], settings).complete
         wait_for_all(settings)
-        yield Seen(settings, client, patch)
+        yield Seen(settings, client)
 
 
 @pytest.mark.requirement("F-01", "F-04", "X22")

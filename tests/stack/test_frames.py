@@ -40,12 +40,6 @@ def settings(kafka: str) -> Settings:
     return made
 
 
-@pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
-
-
 @contextmanager
 def connected(
     service: httpx.Client, headers: dict[str, str] = ACME, offered: Sequence[str] = SPOKEN, **options: Any

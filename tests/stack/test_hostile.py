@@ -14,7 +14,7 @@ from hmx_pipeline.store.projection import TopicRecord
 from tests.support.hostile import ALL
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import new_settings
-from tests.support.service import is_problem, remembering, serving
+from tests.support.service import is_problem, remembering
 
 ACME = {"X-HMX-Tenant": "acme"}
 STRUCTURE = re.compile(
@@ -42,12 +42,6 @@ def settings(redis_url: str) -> Iterator[Settings]:
     made = new_settings("127.0.0.1:1", redis_url)
     with remembering(made, records()) as filled:
         yield filled
-
-
-@pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
 
 
 def is_data(content: str) -> None:

@@ -115,18 +115,18 @@ def test_what_makes_no_sense_changes_nothing(client: httpx.Client, settings: Set
     assert listed(client) == before
 
 
-def test_the_command_line_lists_and_rules(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = json.loads(hmx(settings, monkeypatch, "knowledge", "list", "--kind", "policy", "--json").stdout)["records"]
+def test_the_command_line_lists_and_rules(settings: Settings) -> None:
+    found = json.loads(hmx(settings, "knowledge", "list", "--kind", "policy", "--json").stdout)["records"]
     (rule,) = [record for record in found if "Friday" in record["text"]]
-    away = hmx(settings, monkeypatch, "knowledge", "retract", rule["record_id"][-10:], "--reason", "a joke", "--json")
+    away = hmx(settings, "knowledge", "retract", rule["record_id"][-10:], "--reason", "a joke", "--json")
     assert away.exit_code == 0, away.output
     assert json.loads(away.stdout)["record"]["status"] == "withdrawn"
     assert publish(lines("s-3", "Never deploy on a Friday.", at=120_000), settings).complete
     wait_for_all(settings)
-    shown = hmx(settings, monkeypatch, "knowledge", "list", "--text", "friday")
+    shown = hmx(settings, "knowledge", "list", "--text", "friday")
     assert "Friday" not in shown.stdout
-    back = hmx(settings, monkeypatch, "knowledge", "confirm", rule["record_id"], "--json")
+    back = hmx(settings, "knowledge", "confirm", rule["record_id"], "--json")
     assert json.loads(back.stdout)["replaces"] == "retract"
     assert json.loads(back.stdout)["record"]["confidence"] == 1.0
-    assert hmx(settings, monkeypatch, "knowledge", "retract", "nothing").exit_code == 1
-    assert hmx(settings, monkeypatch, "knowledge", "list", "--since", "yesterday").exit_code == 2
+    assert hmx(settings, "knowledge", "retract", "nothing").exit_code == 1
+    assert hmx(settings, "knowledge", "list", "--since", "yesterday").exit_code == 2

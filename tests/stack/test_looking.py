@@ -11,11 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
 from hmx_pipeline.audit.pipeline_conservation import verify
-from hmx_pipeline.cli.app import application
 from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason
@@ -26,6 +23,7 @@ from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
 from tests.support.events import encoded, event
+from tests.support.own_command import hmx
 from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
 
 TIMEOUT_S = 120.0
@@ -36,20 +34,6 @@ def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactor
     settings = new_settings(kafka, redis_url, window_ms=2_000)
     with running(settings, tmp_path_factory.mktemp("logs"), "worker") as started:
         yield started
-
-
-@pytest.fixture
-def hmx(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`hmx …` as part of the given pipeline."""
-
-    def run(settings: Settings, *arguments: Any) -> Result:
-        for name, value in environment(settings).items():
-            if name.startswith("HMX_"):
-                monkeypatch.setenv(name, value)
-        monkeypatch.setenv("COLUMNS", "80")
-        return CliRunner().invoke(application(), list(map(str, arguments)))
-
-    return run
 
 
 def appended(settings: Settings, value: bytes | None, partition: int, key: bytes | None = None) -> int:
@@ -76,9 +60,7 @@ def misplaced(settings: Settings) -> tuple[dict[str, Any], int, int]:
 
 
 @pytest.mark.requirement("Y14")
-def test_a_record_in_the_wrong_partition_leads_to_its_copy_and_the_copy_to_its_episode(
-    pipeline: Pipeline, hmx: Any
-) -> None:
+def test_a_record_in_the_wrong_partition_leads_to_its_copy_and_the_copy_to_its_episode(pipeline: Pipeline) -> None:
     item, home, away = misplaced(pipeline.settings)
     offset = appended(pipeline.settings, encoded(item), away, b"no such key")
     wait_for_stages(pipeline.settings, TIMEOUT_S)
@@ -92,7 +74,7 @@ def test_a_record_in_the_wrong_partition_leads_to_its_copy_and_the_copy_to_its_e
     assert verify(pipeline.settings).conserved
 
 
-def test_a_rejected_record_is_explained_and_listed_among_the_dead_letters(pipeline: Pipeline, hmx: Any) -> None:
+def test_a_rejected_record_is_explained_and_listed_among_the_dead_letters(pipeline: Pipeline) -> None:
     offset = appended(pipeline.settings, b"secret no JSON", 0, b"\xff")
     wait_for_stages(pipeline.settings, TIMEOUT_S)
     shown = hmx(pipeline.settings, "verify", "--offset", f"0:{offset}")
@@ -108,7 +90,7 @@ def test_a_rejected_record_is_explained_and_listed_among_the_dead_letters(pipeli
     assert max(map(len, plain.stdout.splitlines())) <= 80
 
 
-def test_what_there_is_not_is_said(pipeline: Pipeline, hmx: Any) -> None:
+def test_what_there_is_not_is_said(pipeline: Pipeline) -> None:
     absent = hmx(pipeline.settings, "verify", "--offset", "0:999999999")
     assert (absent.exit_code, "the record does not exist" in absent.stdout) == (1, True)
     assert "has partitions 0 to" in str(hmx(pipeline.settings, "verify", "--offset", "99:0").exception)
@@ -116,7 +98,7 @@ def test_what_there_is_not_is_said(pipeline: Pipeline, hmx: Any) -> None:
         assert hmx(pipeline.settings, "verify", "--offset", wrong).exit_code == 2
 
 
-def test_without_dead_letters_that_is_said(kafka: str, hmx: Any) -> None:
+def test_without_dead_letters_that_is_said(kafka: str) -> None:
     settings = new_settings(kafka)
     create_topics(settings)
     assert "no dead letters" in hmx(settings, "dlq").stdout

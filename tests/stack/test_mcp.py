@@ -22,7 +22,7 @@ from hmx_pipeline.topology import EVENTS
 from tests.support.hostile import ALL
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
-from tests.support.service import remembering, serving
+from tests.support.service import remembering
 
 mcp = pytest.importorskip("mcp", reason="the MCP SDK is in the lock for development: make venv")
 
@@ -56,12 +56,6 @@ def settings(kafka: str, redis_url: str) -> Iterator[Settings]:
     create_topics(made, partitions=1)
     with remembering(made, records()) as filled:
         yield filled
-
-
-@pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
 
 
 def environment(url: str, **more: str) -> dict[str, str]:

@@ -10,12 +10,9 @@ from typing import Any
 
 import orjson
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
 from hmx_pipeline.audit.partition_conservation import ViolationKind
 from hmx_pipeline.audit.pipeline_conservation import verify
-from hmx_pipeline.cli.app import application
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.headers import CE_ID, CE_SOURCE, JSON, REASON, TRACEPARENT, event_headers, header
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key
@@ -30,7 +27,8 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSION_STATE
 from tests.support.events import event
-from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
+from tests.support.own_command import hmx
+from tests.support.pipeline import Pipeline, create_topics, new_settings, running
 
 CLOSED = "127.0.0.1:1"
 TIMEOUT_S = 120.0
@@ -50,20 +48,6 @@ def topics(kafka: str, redis_url: str) -> Settings:
     settings = new_settings(kafka, redis_url)
     create_topics(settings)
     return settings
-
-
-@pytest.fixture
-def hmx(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`hmx …` as part of the given pipeline."""
-
-    def run(settings: Settings, *arguments: Any, **options: Any) -> Result:
-        given = {name: value for name, value in environment(settings).items() if name.startswith("HMX_")}
-        for name, value in given.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("COLUMNS", "80")
-        return CliRunner().invoke(application(), list(map(str, arguments)), **options)
-
-    return run
 
 
 def lines_of(*events: dict[str, Any]) -> list[bytes]:
@@ -94,7 +78,7 @@ def events_spec() -> TopicSpec:
 
 
 @pytest.mark.requirement("E-30")
-def test_every_line_is_a_record_as_it_was_written(topics: Settings, hmx: Any, tmp_path: Path) -> None:
+def test_every_line_is_a_record_as_it_was_written(topics: Settings, tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.ndjson", tmp_path / "b.ndjson.gz"
     valid = orjson.dumps(event())
     large = orjson.dumps(event(content={"text": "x" * MB}))
@@ -135,7 +119,7 @@ def test_a_session_is_read_wherever_it_stands_in_the_line() -> None:
     assert key_of(line) == join_key("t", "s/1").encode()
 
 
-def test_what_the_topic_does_not_take_is_counted_and_fails_the_command(topics: Settings, hmx: Any) -> None:
+def test_what_the_topic_does_not_take_is_counted_and_fails_the_command(topics: Settings) -> None:
     limit = events_spec().config.max_message_bytes
     assert limit > RECORD_BYTES
     fits, too_large = b"x" * RECORD_BYTES, b"x" * (RECORD_BYTES + 1)
@@ -147,9 +131,7 @@ def test_what_the_topic_does_not_take_is_counted_and_fails_the_command(topics: S
     assert len(records(topics, EVENTS)) == 2
 
 
-def test_without_kafka_or_topics_the_message_says_what_to_do(
-    kafka: str, redis_url: str, hmx: Any, tmp_path: Path
-) -> None:
+def test_without_kafka_or_topics_the_message_says_what_to_do(kafka: str, redis_url: str, tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_bytes(b"{}\n")
     away, missing = new_settings(CLOSED), new_settings(kafka, redis_url)
@@ -176,7 +158,7 @@ def test_after_wait_all_that_was_published_can_be_read(pipeline: Pipeline) -> No
     assert [header(m.headers(), REASON) for m in dead] == [b"not_json"]
 
 
-def test_wait_says_that_all_is_there(pipeline: Pipeline, hmx: Any) -> None:
+def test_wait_says_that_all_is_there(pipeline: Pipeline) -> None:
     shown, as_json = hmx(pipeline.settings, "wait"), hmx(pipeline.settings, "wait", "--json")
     assert (shown.exit_code, as_json.exit_code) == (0, 0)
     assert "everything published is" in shown.stdout
@@ -208,7 +190,7 @@ def test_a_trace_passes_to_episodes_and_no_two_outputs_have_the_same_name(pipeli
     assert len(set(names)) == len(names)
 
 
-def test_wait_says_which_stage_is_lacking_where(topics: Settings, hmx: Any) -> None:
+def test_wait_says_which_stage_is_lacking_where(topics: Settings) -> None:
     with pytest.raises(LackingError, match=r"waiting for sessions: hmx.events.v1 partitions 0, 1"):
         wait_for_stages(topics, timeout=0.5)
     failed = hmx(topics, "wait", "--timeout", "0.5")
@@ -234,7 +216,7 @@ def test_wait_says_that_redis_is_lacking(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.slow
-def test_what_went_through_the_pipeline_is_conserved(pipeline: Pipeline, hmx: Any) -> None:
+def test_what_went_through_the_pipeline_is_conserved(pipeline: Pipeline) -> None:
     before = verify(pipeline.settings).outcomes
     lines = session(4)
     late = session(3, tenant_id="late")
@@ -259,7 +241,7 @@ def test_what_went_through_the_pipeline_is_conserved(pipeline: Pipeline, hmx: An
     assert json.loads(as_json.stdout)["conserved"] is True
 
 
-def test_verify_names_what_is_planted_into_the_topics(kafka: str, tmp_path: Path, hmx: Any) -> None:
+def test_verify_names_what_is_planted_into_the_topics(kafka: str, tmp_path: Path) -> None:
     settings = new_settings(kafka)
     with running(settings, tmp_path, "worker"):
         publish([*session(3), b"no JSON"], settings)

@@ -9,11 +9,9 @@ import orjson
 import pytest
 from click.testing import Result
 from confluent_kafka import TopicPartition
-from typer.testing import CliRunner
 
 from hmx_pipeline.audit.replay import replay
 from hmx_pipeline.audit.replay_streams import StreamDifference
-from hmx_pipeline.cli.app import application
 from hmx_pipeline.compiler import confidence
 from hmx_pipeline.contracts.canonical import content_hash
 from hmx_pipeline.kafka.clients import Cluster, plain_producer
@@ -23,7 +21,8 @@ from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVENTS_DLQ
 from tests.support.events import event
-from tests.support.pipeline import create_topics, environment, new_settings, running
+from tests.support.own_command import hmx
+from tests.support.pipeline import create_topics, new_settings, running
 from tests.support.sessions import interleaved, session
 from tests.support.topics import headers_of, read
 
@@ -51,15 +50,8 @@ def pipeline(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield settings
 
 
-@pytest.fixture
-def hmx(monkeypatch: pytest.MonkeyPatch) -> Command:
-    def run(settings: Settings, *arguments: str) -> Result:
-        for name, value in environment(settings).items():
-            if name.startswith("HMX_"):
-                monkeypatch.setenv(name, value)
-        return CliRunner().invoke(application(), ["replay", "--from-start", *arguments])
-
-    return run
+def replayed(settings: Settings, *arguments: str) -> Result:
+    return hmx(settings, "replay", "--from-start", *arguments)
 
 
 def topics_of(settings: Settings) -> list[str]:
@@ -78,9 +70,9 @@ def count(settings: Settings, topic: str) -> int:
 
 
 @pytest.mark.requirement("K-04")
-def test_a_replay_makes_the_same_and_leaves_nothing_behind(pipeline: Settings, hmx: Command) -> None:
+def test_a_replay_makes_the_same_and_leaves_nothing_behind(pipeline: Settings) -> None:
     topics, log = topics_of(pipeline), ends_of(pipeline, EVENTS)
-    done = hmx(pipeline, "--compare", "--json")
+    done = replayed(pipeline, "--compare", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert (found["identical"], found["compared"], found["notes"]) == (True, True, [])
@@ -100,20 +92,18 @@ def test_while_the_worker_goes_on_what_it_had_done_is_compared(pipeline: Setting
     wait_for_stages(pipeline)
 
 
-def test_a_new_version_is_shown_artifact_by_artifact(
-    pipeline: Settings, hmx: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_version_is_shown_artifact_by_artifact(pipeline: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confidence, "Z", 2.0)
-    shown = hmx(pipeline, "--compare")
+    shown = replayed(pipeline, "--compare")
     assert shown.exit_code == 1
     assert "differs" in shown.stdout
     assert "changed" in shown.stdout
     assert "$.confidence: " in shown.stdout
 
 
-def test_without_comparing_the_shadow_topics_stay(pipeline: Settings, hmx: Command) -> None:
+def test_without_comparing_the_shadow_topics_stay(pipeline: Settings) -> None:
     before = topics_of(pipeline)
-    done = hmx(pipeline, "--json")
+    done = replayed(pipeline, "--json")
     assert done.exit_code == 0, done.output
     kept = sorted(set(topics_of(pipeline)) - set(before))
     shadow = json.loads(done.stdout)["shadow"]
@@ -123,16 +113,16 @@ def test_without_comparing_the_shadow_topics_stay(pipeline: Settings, hmx: Comma
         future.result()
 
 
-def test_what_cannot_be_compared_is_said_and_no_success(kafka: str, hmx: Command) -> None:
-    away = hmx(new_settings(CLOSED), "--compare")
+def test_what_cannot_be_compared_is_said_and_no_success(kafka: str) -> None:
+    away = replayed(new_settings(CLOSED), "--compare")
     assert (away.exit_code, "hmx up" in " ".join(away.stderr.split())) == (2, True)
     unread = new_settings(kafka)
     create_topics(unread, 1)
-    nothing = hmx(unread, "--compare")
+    nothing = replayed(unread, "--compare")
     assert (nothing.exit_code, "nothing to compare" in nothing.stdout) == (2, True)
 
 
-def test_what_is_planted_into_the_outputs_is_named(pipeline: Settings, hmx: Command) -> None:
+def test_what_is_planted_into_the_outputs_is_named(pipeline: Settings) -> None:
     episode = read(pipeline, EPISODES)[0][0]
     artifact = next(m for m in reversed(read(pipeline, ARTIFACTS)[0]) if orjson.loads(m.value())["status"] == "active")
     forged = orjson.loads(artifact.value()) | {"content": {"forged": 1}, "content_hash": content_hash({"forged": 1})}
@@ -144,7 +134,7 @@ def test_what_is_planted_into_the_outputs_is_named(pipeline: Settings, hmx: Comm
         name = pipeline.topic_prefix + topic
         producer.produce(name, value, message.key(), message.partition(), headers=list(headers_of(message)))
     assert producer.flush(20) == 0
-    done = hmx(pipeline, "--compare", "--json")
+    done = replayed(pipeline, "--compare", "--json")
     assert done.exit_code == 1, done.output
     found = json.loads(done.stdout)
     differences = {s["topic"]: s["differences"] for s in found["streams"] if s["differences"]}

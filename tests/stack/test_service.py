@@ -63,12 +63,6 @@ def settings(redis_url: str) -> Iterator[Settings]:
         yield filled
 
 
-@pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
-
-
 def pack_of(service: httpx.Client, query: str = "deploy staging namespace", **asked: Any) -> dict[str, Any]:
     asked = {"fill": "budget", **asked}  # all of this small memory's texts hold the same few words
     answer = service.post("/v1/hmx/context-packs", json={"query": query, **asked}, headers=ACME)

@@ -1,7 +1,6 @@
 """`hmx artifacts` and `hmx pack` on a real Redis; once as a process, else in this one, which costs a tenth."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from hmx_pipeline.cli.app import application
 from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import Blocks, connect
 from hmx_pipeline.store.projection import commands_of
 from hmx_pipeline.store.redis_keys import Keys
 from tests.support.memory import artifact, artifact_as_read, episode, episode_as_read
+from tests.support.own_command import hmx
 from tests.support.pipeline import environment, new_settings
 
 LONG = "A title [bold]in brackets[/] with \x1b[31mcolours and more words than a line of the table has room for"
@@ -50,14 +47,6 @@ def settings(redis_url: str) -> Iterator[Settings]:
 
 def _vector(n: int) -> dict[str, Any]:
     return {"embeddings": [1 - n, n], "metadata": {"x-hmx-embedding-model": "mini"}}
-
-
-def hmx(settings: Settings, *words: str) -> Result:
-    given = {"HMX_STATE": os.environ["HMX_STATE"], **environment(settings), "COLUMNS": "80"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("HMX_")]:
-            patch.delenv(name)
-        return CliRunner().invoke(application(), words, env=given)
 
 
 def printed(settings: Settings, *words: str) -> Any:
@@ -117,17 +106,6 @@ def test_a_pack_is_printed_with_its_sections_sources_and_budget(settings: Settin
     assert {entry.section for entry in only.entries} == {"episodes"}
 
 
-@pytest.mark.requirement("E-17")
-def test_a_pack_is_filtered_by_tags(settings: Settings) -> None:
-    def found(*words: str) -> set[str]:
-        asked = ("pack", "one two title of colours", "--fill", "budget", "--tenant", "acme", *words)
-        return {entry["source_id"] for entry in printed(settings, *asked)["entries"]}
-
-    assert found("--tag", "eu") == {"run-00000001", "e0", "e1"}
-    assert found("--tag", "eu", "--tag", "two") == {"e1"}
-    assert found("--tag", "us") == set()
-
-
 def test_what_else_a_pack_can_be_asked_for_is_an_option(settings: Settings) -> None:
     asked = ("pack", "one two title of colours yesterday", "--fill", "budget", "--tenant", "acme")
     said = printed(settings, *asked, "--strategy", "depth_first", "--from-session", "s1", "--include", "superseded",
@@ -139,6 +117,8 @@ def test_what_else_a_pack_can_be_asked_for_is_an_option(settings: Settings) -> N
     assert "about 2026-03-13T00:00:00.000Z/2026-03-14T00:00:00.000Z" in shown
     assert "matches" in shown
     assert "a budget of" in shown
+    tagged = printed(settings, *asked, "--tag", "eu", "--tag", "two")
+    assert {entry["source_id"] for entry in tagged["entries"]} == {"e1"}
     wrong = hmx(settings, *asked, "--as-of", "yesterday")
     assert (wrong.exit_code, "as_of" in wrong.stderr) == (2, True)
 

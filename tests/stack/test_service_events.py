@@ -71,12 +71,6 @@ def log(settings: Settings) -> Iterator[Log]:
     made.close()
 
 
-@pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
-
-
 def accepted_at(answer: httpx.Response) -> list[tuple[int, int]]:
     return [(r["partition"], r["offset"]) for r in answer.json()["results"] if r["status"] == "accepted"]
 

@@ -20,7 +20,7 @@ from tests.stack.test_subjects import ANN, BOB, as_read, known, spoken
 from tests.support.memory import T0, Memory
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
-from tests.support.service import is_problem, serving
+from tests.support.service import is_problem
 
 HERON, OTTER, OPEN = "heron", "otter", "mole"
 """What Ann said, what Bob said, and what belongs to all."""
@@ -58,12 +58,6 @@ def settings(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactor
     yield made
     memory.wipe()
     memory.client.close()
-
-
-@pytest.fixture(scope="module")
-def service(settings: Settings) -> Iterator[httpx.Client]:
-    with serving(settings) as client:
-        yield client
 
 
 def key(settings: Settings, subject: str | None = None, *scopes: Scope) -> dict[str, str]:

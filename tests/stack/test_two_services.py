@@ -8,14 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from hmx_pipeline.contracts.envelope import Envelope
-from hmx_pipeline.intake.decode import Accepted, decode
-from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import connect
-from hmx_pipeline.topology import EVENTS
 from tests.support.pipeline import new_settings, running
+from tests.support.topics import logged
 
 CAPTURES = 400
 AT_ONCE = 8
@@ -48,21 +45,6 @@ def captured(client: httpx.Client, session: str, text: str, key: str | None = No
     return dict(answer.json()["data"])
 
 
-def logged(settings: Settings, session: str) -> list[Envelope]:
-    """A session's events, as they stand in the log."""
-    topic, found = settings.topic_prefix + EVENTS, []
-    cluster = Cluster(settings.kafka_bootstrap)
-    for partition in range(2):
-        marks = cluster.watermarks(topic, partition)
-        for message in read_partition(settings.kafka_bootstrap, topic, partition, marks):
-            event = decode(message.value())
-            assert isinstance(event, Accepted), event
-            if event.event.session_id == session:
-                found.append(event.event)
-    cluster.close()
-    return found
-
-
 def empty(settings: Settings) -> None:
     """As FLUSHALL does, for this pipeline alone, in one step."""
     client = connect(settings.redis_url)
@@ -84,9 +66,9 @@ def test_sequences_rise_in_the_log_whichever_process_takes_a_capture(
             empty(settings)
         ids = {one.result()["eventId"] for one in sent}
     events = logged(settings, session)
-    assert {event.event_id for event in events} == ids
+    assert {event.event.event_id for event in events} == ids
     assert len(ids) == CAPTURES
-    assert [(a, b) for a, b in pairwise(event.sequence for event in events) if a >= b] == []
+    assert [(a, b) for a, b in pairwise(event.event.sequence for event in events) if a >= b] == []
 
 
 @pytest.mark.requirement("Y25")
@@ -108,7 +90,7 @@ def test_a_batch_of_several_sessions_and_single_captures_of_them_rise_too(
         for one in done:
             one.result()
     for session in sessions:
-        sequences = [one.sequence for one in logged(settings, session)]
+        sequences = [one.event.sequence for one in logged(settings, session)]
         assert len(sequences) == 125
         assert all(a < b for a, b in pairwise(sequences))
 

@@ -1,4 +1,7 @@
-"""`hmx …` within a test, as part of its own pipeline."""
+"""`hmx …` within a test, as part of its own pipeline and in a terminal of 80 columns."""
+
+import os
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -9,8 +12,10 @@ from hmx_pipeline.settings import Settings
 from tests.support.pipeline import environment
 
 
-def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
-    for name, value in environment(settings).items():
-        if name.startswith("HMX_"):
-            monkeypatch.setenv(name, value)
-    return CliRunner().invoke(application(), list(arguments))
+def hmx(settings: Settings, *arguments: object, **options: Any) -> Result:
+    """Nothing of the caller's own settings reaches the command but its folder."""
+    given = {"HMX_STATE": os.environ["HMX_STATE"], **environment(settings), "COLUMNS": "80"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("HMX_")]:
+            patch.delenv(name)
+        return CliRunner().invoke(application(), list(map(str, arguments)), env=given, **options)

@@ -8,9 +8,10 @@ import orjson
 from confluent_kafka import Message
 
 from hmx_pipeline.contracts.headers import Headers
+from hmx_pipeline.intake.decode import Accepted, decode
 from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import ARTIFACTS, EPISODES, SESSION_STATE
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, SESSION_STATE
 from tests.support.inprocess import law_five
 
 
@@ -32,6 +33,13 @@ def values(settings: Settings, topic: str) -> list[Any]:
 
 def headers_of(message: Message) -> Headers:
     return [(name, value) for name, value in message.headers() or [] if isinstance(value, bytes)]
+
+
+def logged(settings: Settings, session: str) -> list[Accepted]:
+    """A session's events, as they stand in the log."""
+    found = [decode(m.value()) for messages in read(settings, EVENTS).values() for m in messages]
+    assert all(isinstance(event, Accepted) for event in found), found
+    return [event for event in found if isinstance(event, Accepted) and event.event.session_id == session]
 
 
 def active_artifacts(settings: Settings) -> list[tuple[Any, ...]]:
