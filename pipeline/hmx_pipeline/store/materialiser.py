@@ -43,9 +43,8 @@ from hmx_pipeline.store.changes import Changes, Command
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.healing import Healing, RestartError
-from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, poll
+from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, appended_ms, owner, poll
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, project
-from hmx_pipeline.store.record_origin import appended_ms, owner
 from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.store.topic_ids import forget_damaged, forget_recreated
 from hmx_pipeline.topology import ERASURES, MATERIALISED

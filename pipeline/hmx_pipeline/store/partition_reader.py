@@ -1,4 +1,4 @@
-"""Partition reader: where the materialiser stands in each partition, and one poll of their records.
+"""Partition reader: where the materialiser stands in each partition, one poll of their records, and their origin.
 
 Enters: a consumer that the partitions are assigned to. Leaves: records by partition, in order. Raises KafkaException.
 """
@@ -7,11 +7,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
+from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.kafka.clients import headers_of
 from hmx_pipeline.store.projection import TopicRecord
-from hmx_pipeline.topology import EVIDENCE
+from hmx_pipeline.topology import EPISODES, EVIDENCE
 
 POLL_RECORDS: Final = 5_000
 """Polled at once over all partitions: enough to fill blocks."""
@@ -79,3 +81,41 @@ def poll(consumer: Consumer, prefix: str) -> dict[tuple[str, int], ReadRecords]:
                 raise KafkaException(error)
         found.at_ms = some[-1].timestamp()[1]
     return places
+
+
+class _OriginTime(msgspec.Struct):
+    log_time: int
+
+
+class _Own(msgspec.Struct):
+    origin: _OriginTime
+
+
+class _Metadata(msgspec.Struct):
+    hmx: _Own
+
+
+class _EpisodeOrigin(msgspec.Struct):
+    metadata: _Metadata
+
+
+_EPISODE: Final = msgspec.json.Decoder(_EpisodeOrigin)
+_SESSION: Final = {EPISODES: 1, EVIDENCE: 2}
+"""Index of the session in a record key."""
+
+
+def appended_ms(record: TopicRecord) -> int | None:
+    """Returns the append time of the event behind an episode (ms)."""
+    if record.topic != EPISODES or record.value is None:
+        return None
+    try:
+        return _EPISODE.decode(record.value).metadata.hmx.origin.log_time
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def owner(record: TopicRecord) -> tuple[str | None, str | None]:
+    """Returns tenant and session, as far as the key names them."""
+    parts = split_key(record.key.decode(errors="replace"))
+    at = _SESSION.get(record.topic)
+    return parts[0] or None, parts[at] if at is not None and at < len(parts) else None

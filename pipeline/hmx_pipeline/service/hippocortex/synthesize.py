@@ -28,7 +28,6 @@ from hmx_pipeline.service.completeness_header import anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.hippocortex.answer_envelope import success
 from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, described, parsed, schema_of
-from hmx_pipeline.service.hippocortex.internal import COMPILED_ARTIFACT, CONTEXT_PACK, in_clients_types
 from hmx_pipeline.service.hippocortex.usage import Usage
 from hmx_pipeline.service.memory import store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
@@ -39,6 +38,24 @@ PAGE: Final = 100
 Asked = Literal["procedures", "failures", "decisions", "facts", "causal", "context"]
 _BY_SOURCE: Final[Mapping[SourceType, Asked]] = {SourceType.POLICY: "decisions"}
 """The clients' section of an entry: by artifact type, else by source type, else by section (X23)."""
+
+_SAME: Final = ("title", "summary", "confidence", "status", "tags", "metadata")
+COMPILED_ARTIFACT: Final[Mapping[str, str]] = {
+    "artifact_id": "id",
+    "artifact_type": "type",
+    "source_events": "evidenceRefs",
+    "source_memory_ids": "sourceMemoryIds",
+    "superseded_by": "supersededBy",
+    **{name: name for name in _SAME},
+}
+CONTEXT_PACK: Final[Mapping[str, str]] = {
+    "pack_id": "id",
+    "query_context": "queryContext",
+    "token_budget": "tokenBudget",
+    "created_at": "createdAt",
+    "metadata": "metadata",
+}
+"""Field → name in the clients' types CompiledArtifact and ContextPack (HMX-A §11, HMX-C §9); others are left out."""
 
 router: Final = APIRouter()
 
@@ -96,6 +113,10 @@ def _answer(store: Store, tenant: str, asked: Synthesis, subject: str | None) ->
             entries.append(_entry(entry, name, kind, options.include_provenance))
     typed = in_clients_types(pack.model_dump(mode="json", exclude={"entries"}, exclude_none=True), CONTEXT_PACK)
     return {**typed, "packId": pack.pack_id, "entries": entries, "budget": _budget(pack, kept)}
+
+
+def in_clients_types(fields: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {theirs: fields[ours] for ours, theirs in names.items() if fields.get(ours) is not None}
 
 
 def _sections(asked: list[Asked] | None) -> list[Section] | None:
