@@ -7,7 +7,7 @@ import typer
 from hmx_pipeline.audit.version_history import chain
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
 from hmx_pipeline.cli.memory import Tenant, find_artifact, opened, tenant_or_only
-from hmx_pipeline.cli.wait import until_in_memory
+from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Archive
 from hmx_pipeline.contracts.safe_text import on_one_line
@@ -26,7 +26,7 @@ def archive(
     artifact_id: Annotated[str, typer.Argument(metavar="ID", help="The active artifact: its id or the end of it.")],
     tenant: Tenant = None,
     reason: Annotated[str, typer.Option(help=f"Why, kept with the artifact; at most {REASON} characters.")] = "",
-    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait until it is archived, in seconds.")] = 120.0,
+    timeout: Timeout = 120.0,
     as_json: AsJson = False,
 ) -> None:
     """Retires an active artifact: packs stop showing it, and its pattern produces no new one.

@@ -7,7 +7,7 @@ import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
 from hmx_pipeline.cli.memory import opened, tenant_or_only
-from hmx_pipeline.cli.wait import until_in_memory
+from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.erasure import ErasedScope
 from hmx_pipeline.kafka.control_producer import append_erasure
 from hmx_pipeline.settings import Settings
@@ -19,7 +19,7 @@ def erase(
     session: Annotated[str | None, typer.Option(help="Erase this session.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Erase the whole tenant.")] = False,
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt to this file.")] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait until it is gone, in seconds.")] = 120.0,
+    timeout: Timeout = 120.0,
     as_json: AsJson = False,
 ) -> None:
     """Erases a subject, a session or a tenant from memory, up to now, and prints a signed receipt.

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, first_wrong, plain, print_json, saying
 from hmx_pipeline.cli.memory import Tenant, opened, tenant_or_only
-from hmx_pipeline.cli.wait import until_in_memory
+from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.contracts.safe_text import on_one_line
@@ -57,7 +57,7 @@ def importing(
     file: Annotated[Path, typer.Argument(help="A fingerprint written by `export`.")],
     tenant: Annotated[str, typer.Option(help="The tenant that receives it; may be new.")],
     agent: Annotated[str, typer.Option(help="The agent of the tenant that receives it; default: all agents.")] = "",
-    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait until it is in memory, in seconds.")] = 120.0,
+    timeout: Timeout = 120.0,
     as_json: AsJson = False,
 ) -> None:
     """Gives a tenant, or one of its agents, what another has learnt: active artifacts and priors.

@@ -7,7 +7,7 @@ import typer
 
 from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, plain, print_json, saying, table
 from hmx_pipeline.cli.memory import SHORT, WIDTH, Tenant, find_by_end, opened, tenant_or_only
-from hmx_pipeline.cli.wait import until_in_memory
+from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.safe_text import on_one_line
@@ -20,7 +20,6 @@ PAGE: Final = 100
 Json = dict[str, Any]
 Record = Annotated[str, typer.Argument(metavar="ID", help="The record: its id or the end of it.")]
 Reason = Annotated[str, typer.Option(help="Why, kept with the record; at most 200 characters.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Longest wait until memory shows it, in seconds.")]
 
 group = typer.Typer(no_args_is_help=True, help="What memory knows: list, confirm, correct and retract it.")
 

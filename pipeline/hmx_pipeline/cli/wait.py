@@ -10,6 +10,8 @@ from hmx_pipeline.runtime import barriers
 from hmx_pipeline.runtime.barriers import LackingError, Progress, silent
 from hmx_pipeline.settings import Settings
 
+Timeout = Annotated[float, typer.Option(min=0.1, help="Longest wait until memory shows it, in seconds.")]
+
 
 def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait, in seconds.")] = 120.0,
