@@ -114,7 +114,7 @@ function sections({ entries, token_budget: budget, metadata }, why) {
     ...entries.filter(entry => entry.section === name).map(entry => make("article", { class: name },
       make("p", { class: "said" }, entry.content),
       make("p", { class: "soft" }, `${words(entry.source_type)}, ${plural(entry.token_estimate, "token")}, ` +
-        `confidence ${fixed(entry.provenance.confidence)}, rests on ${plural(entry.provenance.evidence_count, "event")}`),
+        `confidence ${fixed(entry.provenance.confidence)}, rests on ${plural(entry.provenance.evidence_count, entry.source_type === "artifact" ? "run" : "event")}`),
       because(entry, why.get(entry.rank)),
       folded("where it comes from", () => origin(entry, metadata.sources ?? {}))))));
 }
