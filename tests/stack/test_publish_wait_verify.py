@@ -3,8 +3,10 @@
 import gzip
 import json
 import re
+import sys
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from hmx_pipeline.audit.partition_conservation import ViolationKind
 from hmx_pipeline.audit.pipeline_conservation import verify
+from hmx_pipeline.cli.app import main
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.headers import CE_ID, CE_SOURCE, JSON, REASON, TRACEPARENT, event_headers, header
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key
@@ -28,7 +31,7 @@ from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSION_STATE
 from tests.support.events import event
 from tests.support.own_command import hmx
-from tests.support.pipeline import Pipeline, create_topics, new_settings, running
+from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
 
 CLOSED = "127.0.0.1:1"
 TIMEOUT_S = 120.0
@@ -158,11 +161,44 @@ def test_after_wait_all_that_was_published_can_be_read(pipeline: Pipeline) -> No
     assert [header(m.headers(), REASON) for m in dead] == [b"not_json"]
 
 
-def test_wait_says_that_all_is_there(pipeline: Pipeline) -> None:
+def test_wait_says_that_all_is_there_and_what_became_of_it(pipeline: Pipeline) -> None:
+    publish([*session(2, tenant_id="told"), b"no JSON"], pipeline.settings)
     shown, as_json = hmx(pipeline.settings, "wait"), hmx(pipeline.settings, "wait", "--json")
     assert (shown.exit_code, as_json.exit_code) == (0, 0)
     assert "everything published is" in shown.stdout
-    assert json.loads(as_json.stdout)["seconds"] >= 0
+    told = json.loads(as_json.stdout)
+    assert told["seconds"] >= 0
+    rejected = {row["name"]: row["count"] for row in told["rejections"]}
+    assert rejected["not_json"] >= 1
+    assert f"{sum(rejected.values())} rejected ({rejected['not_json']} not_json" in shown.stdout
+    assert "`hmx dlq`" in shown.stdout
+
+
+def test_without_a_command_it_says_where_things_stand_and_what_to_do_next(
+    pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(settings: Settings) -> str:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["hmx"])
+            for name, value in environment(settings).items():
+                if name.startswith("HMX_"):
+                    patch.setenv(name, value)
+            main()
+        return capsys.readouterr().out
+
+    publish([*session(2, tenant_id="home"), b"no JSON"], pipeline.settings)
+    wait_for_all(pipeline.settings, TIMEOUT_S)
+    here = told(pipeline.settings)
+    assert "not_json" in here
+    assert "up to date" in here
+    assert "hmx dlq" in here
+    assert "--tenant" in here
+    away = told(replace(pipeline.settings, kafka_bootstrap=CLOSED))
+    assert CLOSED in away
+    assert "hmx status" in away
+    nothing = told(replace(pipeline.settings, kafka_bootstrap="", state=tmp_path))
+    assert "Nothing runs in this folder" in nothing
+    assert "hmx up" in nothing
 
 
 def test_wait_outlasts_the_window_of_what_stands_behind_a_gap(pipeline: Pipeline) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.receipt import Receipt, is_genuine
 from hmx_pipeline.contracts.safe_text import as_data
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.service.api_keys import Grant, Scope, add
@@ -25,7 +26,7 @@ from tests.web.browser import ENTER, TAB, Browser, browsing
 
 MARKUP = "<img src=x onerror='document.title=1'><b>bold</b>"
 HOSTILE = "\u202e<img src=x onerror='document.title=1'>[hmx]"
-VIEWS = ("overview", "ask", "artifacts", "patterns", "sessions")
+VIEWS = ("overview", "ask", "artifacts", "knowledge", "patterns", "sessions")
 KEYS = 40
 """More than it takes to come from a question to the first entry of its answer."""
 WIDE, NARROW = (1280, 900), (390, 844)
@@ -177,6 +178,52 @@ def test_a_pack_is_asked_for_the_person_in_the_field(browser: Browser, settings:
         browser.one("form.ask button").click()
         browser.one("section[aria-label='The pack']")
         assert any("heron" in each.text for each in browser.all("article .said")) == seen
+
+
+def remember(settings: Settings, subject: str, text: str) -> str:
+    """The record that a person's statement becomes."""
+    about = {"at": START_MS, "event_type": "message", "metadata": {"user_id": subject}, "tenant_id": "acme"}
+    said = event(f"of-{subject}", 0, content={"role": "user", "text": text}, **about)
+    publish([orjson.dumps(said)], settings)
+    wait_for_all(settings)
+    (record,) = told(settings, f"knowledge?subject={subject}&kind=memory")["records"]
+    return str(record["record_id"])
+
+
+def test_what_is_known_is_found_and_corrected(browser: Browser, settings: Settings) -> None:
+    known = remember(settings, "bea", "My home address is 12 Oak Street.")
+    show(browser, settings, "knowledge")
+    browser.one("input[name=subject]").type("bea" + ENTER)
+    until(lambda: [row[2] for row in rows(browser, "Knowledge")] == ["bea"], "what is hers alone is listed")
+    browser.one(f"tbody a[href='#knowledge/{known}']").click()
+    browser.one("section[aria-label='Rule on it'] input[name=value]").type("9 Elm Road")
+    browser.one("section[aria-label='Rule on it'] input[name=reason]").type("she moved")
+    browser.one("button[value=correct]").click()
+    browser.one("section[aria-label='Rule on it'] a", "What holds now").click()
+    browser.one("main h2", "9 Elm Road")
+    (holds,) = told(settings, "knowledge?subject=bea&kind=memory")["records"]
+    assert "9 Elm Road" in holds["text"]
+
+
+def test_a_person_is_erased_and_the_receipt_says_what_went(browser: Browser, settings: Settings) -> None:
+    remember(settings, "cyd", "My home address is 7 Ash Lane.")
+    show(browser, settings, "knowledge")
+    browser.one("section[aria-label='Erase'] summary").click()
+    browser.one("section[aria-label='Erase'] input[name=name]").type("cyd")
+    browser.one("section[aria-label='Erase'] input[name=again]").type("cid" + ENTER)
+    assert (
+        browser.run("return document.querySelector('input[name=again]').validationMessage") == "The two names differ."
+    )
+    assert told(settings, "knowledge?subject=cyd")["records"]
+    browser.one("section[aria-label='Erase'] input[name=again]").clear()
+    browser.one("section[aria-label='Erase'] input[name=again]").type("cyd" + ENTER)
+    browser.one("section[aria-label='Erase'] a[download]", "Keep the receipt")
+    browser.all("section[aria-label='Erase'] summary")[-1].click()
+    receipt = json.loads(browser.one("section[aria-label='Erase'] pre").text)
+    assert is_genuine(Receipt.model_validate_json(orjson.dumps(receipt)))
+    assert receipt["name"] == "cyd"
+    assert receipt["gone"]
+    assert told(settings, "knowledge?subject=cyd")["records"] == []
 
 
 def place_of(pack: dict[str, Any], n: int) -> int:
@@ -349,6 +396,7 @@ def test_where_nothing_has_come_in_each_view_says_what_to_do(browser: Browser, k
         for view, says in (
             ("overview", "hmx publish"),
             ("artifacts", "a tenant"),
+            ("knowledge", "a tenant"),
             ("sessions", "a tenant"),
             ("ask", "Ask memory"),
         ):

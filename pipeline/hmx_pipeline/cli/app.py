@@ -69,7 +69,6 @@ def application(asked: str = "") -> typer.Typer:
     app = typer.Typer(
         name="hmx",
         help="Streaming memory for AI agents: turns HMX events on Kafka into artifacts and context packs.",
-        no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
@@ -89,7 +88,10 @@ def application(asked: str = "") -> typer.Typer:
 def main() -> None:
     """Runs a command. Errors that an operator can fix are printed as one line, without a traceback."""
     try:
-        application(sys.argv[1] if len(sys.argv) > 1 else "")()
+        if not sys.argv[1:]:
+            import_module("hmx_pipeline.cli.home").home()
+        else:
+            application(sys.argv[1])()
     except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
         fail(str(error))
     except KafkaException as error:

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, print_json, saying
+from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
+from hmx_pipeline.cli.home import outcomes
+from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.runtime import barriers
 from hmx_pipeline.runtime.barriers import LackingError, Progress, silent
 from hmx_pipeline.settings import Settings
@@ -17,7 +19,7 @@ def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait, in seconds.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
-    """Waits until everything published so far is in Redis, or among the dead letters.
+    """Waits until everything published so far is in Redis, or among the dead letters, and says what became of it.
 
     Appends a barrier to the log. Exit code: 0 done, 1 not done in time; the message names what is missing.
 
@@ -35,10 +37,15 @@ def wait(
     except StoreUnavailableError as error:
         fail(f"{error}. `hmx status` shows whether Redis runs.")
     seconds = round(time.monotonic() - started, 1)
+    stages = pipeline_status.stages(settings, ())
+    counted = pipeline_status.counted(stages)
     if as_json:
-        print_json({"seconds": seconds})
-    else:
-        OUT.print(f"everything published is in Redis or among the dead letters ({seconds} s)")
+        print_json({"seconds": seconds, **{name: counted[name] for name in ("outcomes", "rejections")}})
+        return
+    OUT.print(f"everything published is in Redis or among the dead letters ({seconds} s)")
+    OUT.print(f"events: {plain(outcomes(stages))}", soft_wrap=True)
+    if counted["rejections"]:
+        OUT.print("`hmx dlq` says why events were rejected, and what to do.")
 
 
 def until_in_memory(settings: Settings, what: str, timeout: float, on_progress: Progress) -> None:

@@ -138,6 +138,13 @@ def completeness(settings: Settings) -> Json:
     return {"complete": found.complete, "percent": found.percent, "said": str(found)}
 
 
+def tenants(settings: Settings) -> Json:
+    """Returns the tenants that have memory."""
+    from hmx_pipeline.store.fetch import Store
+
+    return {"tenants": Store.open(settings).tenants()}
+
+
 def memory(settings: Settings) -> dict[str, Json]:
     """Returns topic/partition → position and lag of Redis."""
     from hmx_pipeline.kafka.consumer_lag import ConsumerLag

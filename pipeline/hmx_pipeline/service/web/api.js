@@ -46,6 +46,10 @@ export const knowledge = id => ask(`/v1/hmx/knowledge/${part(id)}`);
 export const contribution = id => ask(`/v1/hmx/contributions/${part(id)}`);
 export const pack = asked => ask("/v1/hmx/context-packs", { body: asked });
 
+export const known = asked => ask(`/v1/hmx/knowledge?${asked}`);
+export const rule = (id, verb, body) => ask(`/v1/hmx/knowledge/${part(id)}/${verb}`, { body });
+export const erase = body => ask("/v1/hmx/erasures", { body });
+
 export function artifacts(type, status, cursor) {
   const asked = new URLSearchParams({ status, limit: 50, ...(type && { type }), ...(cursor && { cursor }) });
   return ask(`/v1/hmx/artifacts?${asked}`);

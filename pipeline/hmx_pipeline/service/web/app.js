@@ -2,8 +2,9 @@
 
 import { tenants, who } from "./api.js";
 import { ask } from "./ask.js";
-import { artifact, artifacts, knowledge } from "./artifacts.js";
+import { artifact, artifacts } from "./artifacts.js";
 import { make } from "./dom.js";
+import { knowledge } from "./knowledge.js";
 import { overview } from "./overview.js";
 import { patterns, sessions } from "./tables.js";
 

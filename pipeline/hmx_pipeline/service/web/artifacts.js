@@ -1,11 +1,11 @@
 // Artifact views: counts by type and status, lists, and one artifact with its versions and evidence.
 
-import { artifact as one, artifacts as list, contribution, counts, knowledge as record } from "./api.js";
+import { artifact as one, artifacts as list, counts } from "./api.js";
 import { ago, badge, card, code, confidence, fixed, folded, into, link, make, marked, number, plural, readable, share, soft, table, when, words } from "./dom.js";
-import { evidence, lines } from "./trace.js";
+import { sources } from "./trace.js";
 
 const STATUSES = ["active", "draft", "superseded", "deprecated", "archived"];
-const CHAIN = 25, EVIDENCE = 50;
+const CHAIN = 25;
 
 export function artifacts(place, type = "", status = "active") {
   const many = make("div"), listed = make("div");
@@ -23,7 +23,7 @@ export function artifacts(place, type = "", status = "active") {
       } }))];
     const facts = Object.entries(knowledge).filter(([, count]) => count);
     return [table("Artifacts by type and status", columns, types),
-      facts.length ? soft("Also known from statements: ", facts.map(([name, count]) => `${number(count)} ${words(name)}`).join(", "), ".") : null]
+      facts.length ? soft("Also known from statements: ", link(facts.map(([name, count]) => `${number(count)} ${words(name)}`).join(", "), "knowledge"), ".") : null]
       .filter(Boolean);
   });
   into(listed, async () => {
@@ -102,30 +102,4 @@ async function walk(it, way) {
     found.push(next);
   }
   return found;
-}
-
-function sources(it) {
-  const place = make("div");
-  into(place, async () => {
-    const ids = it.source_memory_ids.slice(0, EVIDENCE);
-    const found = (await Promise.all(ids.map(id => contribution(id).catch(() => null)))).filter(Boolean);
-    if (!found.length) return it.source_events.length ? lines(it.source_events) : soft("Memory no longer holds its evidence.");
-    return [...found.sort((a, b) => b.first_at - a.first_at).map(evidence),
-      it.source_memory_ids.length > ids.length ? soft(`and ${number(it.source_memory_ids.length - ids.length)} more`) : ""];
-  });
-  return place;
-}
-
-export function knowledge(place, id) {
-  into(place, async () => {
-    const it = await record(id);
-    const until = it.validity?.end ? [", until ", when(it.validity.end)] : [];
-    return [
-      card(it.text, make("p", {}, badge(it.status), ` ${words(it.kind)}, since `, when(it.validity?.start ?? it.created_at), ...until),
-        soft(`Confidence ${fixed(it.confidence)}.`),
-        it.superseded_by && make("p", {}, "Replaced by ", link(it.superseded_by, "knowledge", it.superseded_by)),
-        folded("as JSON", () => make("pre", { tabindex: "0" }, JSON.stringify(it, null, 2)))),
-      card("What it rests on", sources(it)),
-    ];
-  });
 }

@@ -1,7 +1,7 @@
 // Question form, and the context pack for the question.
 
 import { contribution, pack, who } from "./api.js";
-import { card, code, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
+import { card, code, field, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
 import { evidence, origin } from "./trace.js";
 
 const STRATEGIES = ["ranked", "recency_biased", "breadth_first", "depth_first", "fingerprint_guided"];
@@ -16,7 +16,6 @@ export function ask(place) {
 
 function fresh() {
   const answer = make("div", { "aria-live": "polite" });
-  const field = (name, title, attributes) => make("label", {}, `${title} `, make("input", { name, ...attributes }));
   const form = make("form", { class: "ask", onsubmit: event => { event.preventDefault(); into(answer, () => shown(new FormData(form))); } },
     make("textarea", { name: "query", required: true, "aria-label": "Question", rows: 3, maxlength: 16384,
       placeholder: "What does the agent want to do or know?",
@@ -115,7 +114,7 @@ function sections({ entries, token_budget: budget, metadata }, why) {
     ...entries.filter(entry => entry.section === name).map(entry => make("article", { class: name },
       make("p", { class: "said" }, entry.content),
       make("p", { class: "soft" }, `${words(entry.source_type)}, ${plural(entry.token_estimate, "token")}, ` +
-        `confidence ${fixed(entry.provenance.confidence)}, rests on ${plural(entry.provenance.evidence_count, "event")}`),
+        `confidence ${fixed(entry.provenance.confidence)}, rests on ${plural(entry.provenance.evidence_count, entry.source_type === "artifact" ? "run" : "event")}`),
       because(entry, why.get(entry.rank)),
       folded("where it comes from", () => origin(entry, metadata.sources ?? {}))))));
 }

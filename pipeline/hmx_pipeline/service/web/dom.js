@@ -58,6 +58,7 @@ export function stacked(parts, whole, said) {
   return make("div", { class: "stacked", role: "img", "aria-label": said }, ...shown);
 }
 
+export const field = (name, title, attributes) => make("label", {}, `${title} `, make("input", { name, ...attributes }));
 export const badge = status => make("span", { class: `badge ${status.replaceAll(" ", "-")}` }, words(status));
 export const confidence = value => make("span", { class: "confidence" }, bar(value, 1, "confidence"), fixed(value));
 

@@ -1,9 +1,9 @@
 // Traces an entry back to its source events.
 
-import { artifact, events, knowledge } from "./api.js";
+import { artifact, contribution, events, knowledge } from "./api.js";
 import { folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
 
-const SHOWN = 8, MORE = 100;
+const SHOWN = 8, MORE = 100, EVIDENCE = 50;
 
 // The events of a pack entry, with the source that names them.
 export async function origin(entry, sources) {
@@ -57,4 +57,17 @@ export function evidence(it) {
   const title = make("span", {}, make("b", {}, `session ${it.session_id}`), ` ${words(it.outcome ?? "unknown")}, `,
     when(new Date(it.first_at).toISOString()), make("span", { class: "soft" }, ` · ${plural(it.source_events.length, "event")}`));
   return folded(title, () => lines(it.source_events, it.session_id));
+}
+
+// The contributions that a record or artifact is made from, newest first; else its events.
+export function sources(it) {
+  const place = make("div");
+  into(place, async () => {
+    const ids = it.source_memory_ids.slice(0, EVIDENCE);
+    const found = (await Promise.all(ids.map(id => contribution(id).catch(() => null)))).filter(Boolean);
+    if (!found.length) return it.source_events.length ? lines(it.source_events) : soft("Memory no longer holds its evidence.");
+    return [...found.sort((a, b) => b.first_at - a.first_at).map(evidence),
+      it.source_memory_ids.length > ids.length ? soft(`and ${number(it.source_memory_ids.length - ids.length)} more`) : ""];
+  });
+  return place;
 }

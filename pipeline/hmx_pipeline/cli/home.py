@@ -1,0 +1,85 @@
+"""`hmx` without a command: where things stand, and the next useful command. Also what `hmx wait` says of all events."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hmx_pipeline.cli.console import OUT, plain
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.local import stack as local
+from hmx_pipeline.queries import pipeline_status
+from hmx_pipeline.settings import Settings
+
+Json = dict[str, Any]
+Next = tuple[str, str]
+_START: Final[list[Next]] = [
+    ("hmx demo", "shows everything on sample sessions, in a minute"),
+    ("hmx up", "starts Kafka, Redis and the pipeline here"),
+]
+_HELP: Final[Next] = ("hmx --help", "lists all commands")
+
+
+def home() -> None:
+    """Shows where things stand and what to do next. Never fails because a part is down: it says which."""
+    settings = Settings.load()
+    running = local.status(settings.state)
+    if running is None and not settings.kafka_bootstrap:
+        OUT.print("Nothing runs in this folder.\n")
+        return _advise([*_START, _HELP])
+    url = running["service_url"] if running is not None else settings.service_url
+    stages = pipeline_status.explained(lambda: pipeline_status.stages(settings, ()))
+    memory = pipeline_status.explained(lambda: pipeline_status.memory(settings))
+    tenants = pipeline_status.explained(lambda: pipeline_status.tenants(settings))
+    down = [name for name, it in (running or {"components": {}})["components"].items() if it["state"] != "ready"]
+    told = {
+        "not ready": ", ".join(down),
+        "page": f"{url}/" if url else "",
+        "events": stages if isinstance(stages, str) else outcomes(stages),
+        "memory": memory if isinstance(memory, str) else _behind(memory),
+        "tenants": tenants if isinstance(tenants, str) else ", ".join(tenants["tenants"][:5]),
+    }
+    for name, said in told.items():
+        if said:
+            OUT.print(f"[dim]{name:<10}[/] {plain(said)}")
+    OUT.print()
+    unwell = bool(down) or any(isinstance(part, str) for part in (stages, memory))
+    return _advise([*_next(unwell, stages, tenants), _HELP])
+
+
+def outcomes(stages: Mapping[str, Json]) -> str:
+    """Tells what became of the events since the log began: a count for each outcome, rejections with reasons."""
+    counted = pipeline_status.counted(stages)
+    met = {row["name"]: row["count"] for row in counted["outcomes"] if row["count"]}
+    met.pop(Outcome.CONTROL, None)
+    why = ", ".join(f"{row['count']:,} {row['name']}" for row in counted["rejections"])
+    parts = [
+        f"{count:,} {name.replace('_', ' ')}" + (f" ({why})" if name == Outcome.REJECTED and why else "")
+        for name, count in met.items()
+    ]
+    return f"{sum(met.values()):,} so far: {', '.join(parts)}" if met else "none so far"
+
+
+def _behind(memory: Mapping[str, Json]) -> str:
+    lag = sum(at["lag"] for at in memory.values())
+    if not lag:
+        return "up to date"
+    return f"{lag:,} record{'s' if lag != 1 else ''} behind, {max(at['lag_seconds'] for at in memory.values()):.1f} s"
+
+
+def _next(unwell: bool, stages: Json | str, tenants: Json | str) -> Iterator[Next]:
+    if unwell:
+        yield "hmx status", "shows what is down or behind"
+    if isinstance(stages, str) or isinstance(tenants, str):
+        return
+    rejected = sum(row["count"] for row in pipeline_status.counted(stages)["rejections"])
+    if rejected:
+        yield "hmx dlq", f"says why {rejected:,} event{'s were' if rejected != 1 else ' was'} rejected"
+    if tenants["tenants"]:
+        yield f'hmx pack "what now?" --tenant {tenants["tenants"][0]}', "asks memory"
+    else:
+        yield "hmx publish FILE", "sends events, one JSON object per line"
+
+
+def _advise(commands: list[Next]) -> None:
+    width = max(len(command) for command, _ in commands)
+    for command, use in commands:
+        OUT.print(f"  [bold]{plain(command):<{width}}[/]  [dim]{plain(use)}[/]", soft_wrap=True)
