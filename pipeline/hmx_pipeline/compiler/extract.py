@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind
-from hmx_pipeline.compiler.knowledge.facts import tells
 from hmx_pipeline.compiler.knowledge.scopes import scoped
 from hmx_pipeline.compiler.registry import KINDS, states
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id
@@ -21,7 +20,7 @@ def contributions(segment: Segment) -> list[Contribution]:
 
 def statements(segment: Segment) -> list[Contribution]:
     """Return those contributions that are statements: they hold as soon as they are made, whatever follows."""
-    return _extracted(segment, _STATEMENTS) if any(map(tells, segment.steps)) else []
+    return _extracted(segment, _STATEMENTS)
 
 
 def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribution]:

@@ -65,20 +65,17 @@ class _SegmentClaims(NamedTuple):
 
     said: list[_SegmentClaim]
     person: str
+    by_user: list[Step]
+    """The messages in the user's own words."""
 
 
 def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     """Return the claims in order. Texts that were cut are ignored, because they were mostly pasted, and so are values
     whose lookup failed. Who the user is stands in every claim of theirs; alone it helps nobody."""
     context, owner = passing.Context(segment, actions), segment.whose
-    made = [
-        (at, by, claim)
-        for at, step in enumerate(segment.steps)
-        if tells(step)
-        for by, read in (_read(step, owner),)
-        for claim in read
-        if not context.refuses(claim)
-    ]
+    read = [_read(step, owner) for step in segment.steps]
+    by_user = [step for step, (by, _) in zip(segment.steps, read, strict=True) if by == USER and step.role is _MESSAGE]
+    made = [(at, by, claim) for at, (by, told) in enumerate(read) for claim in told if not context.refuses(claim)]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
     introduced = _person([claim for _, by, claim in made if by == USER])
@@ -95,6 +92,7 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
             if not (claim.value == person and claim.subject.startswith(f"{USER}'s "))
         ],
         person,
+        by_user,
     )  # fmt: skip
 
 
@@ -180,7 +178,7 @@ def _extract(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> 
     told = _told(segment, actions)
     facts = [said for said in told.said if said.claim.memory is not Memory.POLICY]
     policies = [said for said in told.said if said.claim.memory is Memory.POLICY]
-    return [*_extracted(facts, _FACT), *_extracted(policies, _POLICY), *_endings(segment, told)]
+    return [*_extracted(facts, _FACT), *_extracted(policies, _POLICY), *_endings(told)]
 
 
 def _extracted(found: Iterable[_SegmentClaim], kind: str) -> list[Extracted]:
@@ -227,7 +225,7 @@ def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extract
     )
 
 
-def _endings(segment: Segment, told: _SegmentClaims) -> list[Extracted]:
+def _endings(told: _SegmentClaims) -> list[Extracted]:
     """Extract endings from users' messages only: assistants cannot end what others said."""
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for said in told.said:
@@ -235,10 +233,7 @@ def _endings(segment: Segment, told: _SegmentClaims) -> list[Extracted]:
             for key, what in of_claim(said.claim, said.own):
                 found[key].append({"at": said.at, "event": said.event, **what})
     stated = {(said.event, stems(said.claim.value)) for said in told.said}
-    owner = segment.whose
-    for step in segment.steps:
-        if step.role is not _MESSAGE or not tells(step) or _read(step, owner)[0] != USER:
-            continue
+    for step in told.by_user:
         for update in updates(step.text):
             for key, what in of_update(update, speaker(step.text) or told.person or USER):
                 states = (step.event_id, what["same"]) in stated
