@@ -174,12 +174,10 @@ class Segmenting:
             gone = withdrawal(segment, Pattern(*split_key(pattern)))
             value = gone.to_json()
             self._emit(tx, gone, value, fingerprint(value), trace)
-        if not closed:
-            if said != before:
-                tx.put(key, SegmentRecord(said=said))
+        if not closed and said == before:
             return 0
-        record = SegmentRecord(said=said, segment=segment)
-        size = len(key) + len(encode_state(key, record))
+        record = SegmentRecord(said=said, segment=segment if closed else None)
+        size = len(key) + len(encode_state(key, record)) if closed else 0
         if size > RECORD_BYTES:
             record = SegmentRecord(said=said)
             tx.count("segment_out_of_reach")

@@ -97,8 +97,6 @@ from hmx_pipeline.stages.work_turns import WorkTurns
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
 
 _replace = msgspec.structs.replace
-
-
 _NEW: Final = SessionState()
 _RELEASE: Final = Verdict.RELEASE  # looking up an enum member costs ten times as much as a global name
 _RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)
@@ -354,8 +352,7 @@ class SessionsFold:
     def _emit(
         self, tx: Tx, name: str, session: SessionState, arrival: Arrival, release: Release, named: str, outcome: str
     ) -> SessionState:
-        """Emit the episode of an event that names this subject. Return the session, whose subject is the first that an
-        event names."""
+        """Emit the episode of an event that names `named`. Return the session, whose subject is the first named."""
         accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
         if named and not session.subject:
             session = self._segmenting.claimed(tx, name, session, named)

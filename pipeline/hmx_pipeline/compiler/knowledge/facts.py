@@ -128,8 +128,7 @@ def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
         return ASSISTANT, asserted(step.text)
     if step.role is not _MESSAGE or step.actor not in _SPEAKERS:
         return "", ()
-    who = speaker(step.text)
-    by = USER if who else step.actor
+    by = USER if (who := speaker(step.text)) else step.actor
     told = claims(step.text, step.actor)
     if owner and who and (step.actor != USER or who.casefold() != owner.casefold()):
         return QUOTED, (claim for claim in told if claim.memory is not Memory.POLICY)
