@@ -232,7 +232,7 @@ def _found(said: dict[str, Any] | list[Any]) -> tuple[tuple[str, ...], tuple[str
         below: list[Any] = []
         for value in level[:_FOUND_BREADTH]:
             if type(value) is dict:
-                for key in sorted(value):
+                for key in sorted(value) if len(found) < STEP_FOUND else ():
                     _find(key, value[key], found, below)
             else:
                 below.extend(inner for inner in value[:_FOUND_BREADTH] if type(inner) is dict)

@@ -13,6 +13,7 @@ from typing import Final
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.limits import SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from hmx_pipeline.intake.scan import finder
 from hmx_pipeline.segments.head import NOTHING, SegmentHead
 from hmx_pipeline.segments.intent import GOAL_TURNS, intent
 from hmx_pipeline.segments.lexicon import ENDS
@@ -34,8 +35,8 @@ _ASKS: Final = re.compile(
 _SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?\n]?")
 _OFFERS: Final = re.compile(r"\b(?:(?:any|some)thing else|further|other (?:questions?|requests?))\b", re.IGNORECASE)
 _CLOSING_WORDS: Final = 12
-_ANOTHER: Final = re.compile(
-    r"\b(?:new|next|another|different|separate|unrelated) (?:task|topic|request|issue|question|thing)\b", re.IGNORECASE
+_another: Final = finder(
+    r"\b(?i:new|next|another|different|separate|unrelated) (?i:task|topic|request|issue|question|thing)\b", strict=True
 )
 _MESSAGE, _FEEDBACK, _STATE = Role.MESSAGE, Role.FEEDBACK, Role.STATE  # enum lookups are ten times slower
 _OPENERS: Final = ACTS | {Role.DECISION, Role.OBSERVATION, Role.STATE}
@@ -91,7 +92,7 @@ def _new_goal(head: SegmentHead, text: str, text_of: Texts) -> bool:
     """Return True if the message is a new goal. Message texts are read only here, where one may begin."""
     if not head.user_messages or _ANSWERS.match(text):
         return False
-    another = _ANOTHER.search(text) is not None
+    another = _another(text)
     if not (another or head.content or (head.wish != NOTHING and _thanks(text_of(head.wish)))):
         return False
     if head.said != NOTHING and _asks(text_of(head.said)):

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from hmx_pipeline.compiler.extract import contributions, statements, withdrawal
+from hmx_pipeline.compiler.knowledge.facts import tells
 from hmx_pipeline.compiler.registry import states
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
@@ -101,8 +102,9 @@ class Segmenting:
         was stated."""
         if (session.head is not None and session.head.ended) or tx.clock >= session.touched + SEGMENT_IDLE_MS:
             return self.contribute_open(tx, name, session)
-        segment = _open_segment(tx, name, session, session.cursor.index)
-        self._contribute(tx, name, segment, session.trace, closed=False, stated=True)
+        if attempt(tx, "segment_not_mined", False, _tells, tx.items(name, session.segment_first)):
+            segment = _open_segment(tx, name, session, session.cursor.index)
+            self._contribute(tx, name, segment, session.trace, closed=False, stated=True)
         return _replace(session, speak_at=0)
 
     def _close(self, tx: Tx, name: str, session: SessionState, end: int) -> SessionState:
@@ -172,6 +174,8 @@ class Segmenting:
             gone = withdrawal(segment, Pattern(*split_key(pattern)))
             value = gone.to_json()
             self._emit(tx, gone, value, fingerprint(value), trace)
+        if not closed and said == before:
+            return 0
         record = SegmentRecord(said=said, segment=segment if closed else None)
         size = len(key) + len(encode_state(key, record)) if closed else 0
         if size > RECORD_BYTES:
@@ -193,6 +197,11 @@ def _speak_at(clock: int, step: Step, *, ends: bool) -> int:
     """Return when the segment contributes after this step; 0 if it can wait."""
     tells = step.role is _FEEDBACK or (step.role is _MESSAGE and step.actor == "user") or step.projected is not None
     return clock + STATED_MS if tells or ends else 0
+
+
+def _tells(traces: Sequence[ReleasedEvent]) -> bool:
+    """Return True if a step may state something. Most segments state nothing, and need not be read to know it."""
+    return any(trace.step is not None and tells(trace.step) for trace in traces)
 
 
 def _text_of(tx: Tx, name: str, index: int) -> str:

@@ -97,8 +97,6 @@ from hmx_pipeline.stages.work_turns import WorkTurns
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
 
 _replace = msgspec.structs.replace
-
-
 _NEW: Final = SessionState()
 _RELEASE: Final = Verdict.RELEASE  # looking up an enum member costs ten times as much as a global name
 _RELEASED, _RELEASED_LATE = str(Outcome.RELEASED), str(Outcome.RELEASED_LATE)
@@ -324,13 +322,15 @@ class SessionsFold:
         """Return the session after an event was released in order; it was last touched at clock `touched`."""
         accepted, cursor = arrival.accepted, session.cursor
         event, instant, log_time, index = accepted.event, accepted.instant, arrival.log_time, cursor.index
-        session = self._emit(tx, name, session, arrival, Release(index, cursor.run), _RELEASED)
         at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
         try:
             mined = step_of(accepted.fields, at, index)
+            named = mined.subject
         except Exception as error:  # noqa: BLE001  see `spared`
             # Its content cannot be mined, so the step only says that there was an event.
             mined = spared(tx, "step_not_mined", error, Step(event.event_id, at, Role.OBSERVATION, index))
+            named = named_subject(accepted.fields["metadata"])
+        session = self._emit(tx, name, session, arrival, Release(index, cursor.run), named, _RELEASED)
         if accepted.arrival:
             following = passed_aside(cursor, instant)
         else:
@@ -342,18 +342,18 @@ class SessionsFold:
     def _release_late(self, tx: Tx, name: str, session: SessionState, arrival: Arrival) -> SessionState:
         cursor = session.cursor
         release = Release(cursor.index, cursor.run, late=True)
-        session = self._emit(tx, name, session, arrival, release, _RELEASED_LATE)
+        named = named_subject(arrival.accepted.fields["metadata"])
+        session = self._emit(tx, name, session, arrival, release, named, _RELEASED_LATE)
         nbytes = session.nbytes + trace_bytes(len(arrival.accepted.value), None)
         session = _replace(session, cursor=passed_aside(cursor, arrival.accepted.instant), nbytes=nbytes)
         session = self._segmenting.pass_by(tx, name, session)
         return self._trace(tx, name, session, arrival, None, cursor.index)
 
     def _emit(
-        self, tx: Tx, name: str, session: SessionState, arrival: Arrival, release: Release, outcome: str
+        self, tx: Tx, name: str, session: SessionState, arrival: Arrival, release: Release, named: str, outcome: str
     ) -> SessionState:
-        """Emit the episode. Return the session, whose subject is the first that an event names."""
+        """Emit the episode of an event that names `named`. Return the session, whose subject is the first named."""
         accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
-        named = named_subject(accepted.fields["metadata"])
         if named and not session.subject:
             session = self._segmenting.claimed(tx, name, session, named)
         if offset in tx.refused:  # the event has waited, otherwise it would have been rejected before

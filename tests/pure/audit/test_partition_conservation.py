@@ -1,5 +1,6 @@
 """Conservation finds every outcome of what the sessions stage did, and names what is planted into its outputs."""
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -101,6 +102,23 @@ def test_an_event_under_no_key_or_another_makes_an_episode_under_its_session_s()
     topics = staged([replace(records[0], key=None), replace(records[1], key=b"other")])
     assert {episode.key for episode in topics.episodes} == {b"acme/s"}
     assert faults(topics) == set()
+
+
+def test_what_has_its_outcome_takes_a_few_bytes_of_memory_however_large_it_was() -> None:
+    """The check of a long log streams; kept whole, these records would take 2 KB each, and their digests 100 bytes."""
+
+    def peak(records: int) -> int:
+        said = {"role": "user", "text": "x" * 2_000}
+        topics = staged(log([(n, event(sequence=n, content=said)) for n in range(records)]))
+        topics.verify()  # fills the caches
+        tracemalloc.start()
+        try:
+            topics.verify()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(1_000) - peak(200) < 800 * 64
 
 
 def test_a_removed_episode_is_missing() -> None:

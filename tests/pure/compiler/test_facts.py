@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.extract import contributions, statements
 from hmx_pipeline.compiler.knowledge.claims import claims
+from hmx_pipeline.compiler.knowledge.facts import tells
 from hmx_pipeline.compiler.knowledge.knowledge_records import records
+from hmx_pipeline.compiler.registry import states
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
+from hmx_pipeline.intake.steps import step_of
 from hmx_pipeline.stages import ending_index
 from tests.support.inprocess import events_log, evidence_logs
 from tests.support.records import START_MS, event
@@ -440,3 +443,24 @@ def test_a_statement_holds_from_when_and_until_when_it_says(text: str, start: st
     assert record["status"] == "active"
     assert start is None or record["validity"]["start"].startswith(start)
     assert (record["validity"].get("end") or "")[:10] == (end or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("message", {"role": "user", "text": "Our warehouse is BigQuery"}),
+        ("message", {"role": "user", "text": "We no longer use Jenkins"}),
+        ("message", {"role": "user", "text": "Ben: my editor is Emacs"}),
+        ("message", {"role": "assistant", "text": "The billing service uses Postgres"}),
+        ("feedback", {"signal": "positive", "comment": "Always run the linter first"}),
+        ("x-acme-finding", {"finding": "The disk is full"}),
+    ],
+)
+def test_what_states_something_is_known_by_its_event_alone(kind: str, content: dict[str, Any]) -> None:
+    """Else a statement would wait for the end of its segment."""
+    said = [event(content={"role": "user", "text": "Hello"}), event(event_type=kind, content=content)]
+    script = Script("s")
+    script.steps += [step_of(one, START_MS, index) for index, one in enumerate(said)]
+    segment = script.segment()
+    assert [tells(step) for step in segment.steps] == [False, True]
+    assert statements(segment) == [c for c in contributions(segment) if states(c.pattern_type)] != []

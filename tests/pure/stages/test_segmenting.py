@@ -6,6 +6,7 @@ import pytest
 
 from hmx_pipeline.contracts.limits import ID_BYTES, OUTPUT_BYTES, RECENT_IDS, SEGMENT_EVENTS, SEGMENT_IDLE_MS
 from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.stages.executor import Executor
 from hmx_pipeline.stages.segmenting import LATE_FEEDBACK
 from hmx_pipeline.stages.session_state import encode_state
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold
@@ -103,3 +104,12 @@ def test_segments_that_one_timer_begins_and_ends_have_only_steps_of_their_own() 
     result = run(sessions_fold, log([*enumerate(events), (6_000, b"no JSON")]))  # behind a gap, and out at once
     segments = {key: state.segment for key, state in result.state.items() if key.startswith("g/") and state.segment}
     assert [[step.index for step in segment.steps] for _, segment in sorted(segments.items())] == [[0], [1]]
+
+
+def test_a_segment_that_states_nothing_writes_no_record_of_it() -> None:
+    """Most messages state nothing, and each would cost a record in the state topic."""
+    said = ["Where is the log?", "And the other log?", "Our warehouse is BigQuery", "Thanks"]
+    executor = Executor(sessions_fold(), 0)
+    events = [event(sequence=n, content={"role": "user", "text": text}) for n, text in enumerate(said)]
+    changed = [executor.run([record]).changes for record in log([(n * 1_000, item) for n, item in enumerate(events)])]
+    assert [[key[0] for key in changes if key[0] == "g"] for changes in changed] == [[], [], [], ["g"]]

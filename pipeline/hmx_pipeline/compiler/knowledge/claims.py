@@ -74,8 +74,9 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
 
 def speaker(text: str) -> str:
     """Return the speaker's name; a label such as `Language: Rust` is not one."""
-    says = TONGUES[language_of(text)].says
-    return "" if any(says[name].match(text.strip()) for name in ("slots", "path")) else speaker_of(text)
+    who = speaker_of(text)
+    says = TONGUES[language_of(text)].says if who else {}
+    return "" if who and any(says[name].match(text.strip()) for name in ("slots", "path")) else who
 
 
 def _claims_of(said: str, who: str, by: str, tongue: Language, changed: bool) -> Sequence[Claim]:

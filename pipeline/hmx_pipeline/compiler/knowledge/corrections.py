@@ -23,6 +23,7 @@ from hmx_pipeline.segments.masking import shorten
 from hmx_pipeline.segments.pairing import Action
 from hmx_pipeline.segments.targets import Target, target_of, target_of_action
 
+_FEEDBACK, _MESSAGE = Role.FEEDBACK, Role.MESSAGE  # enum lookups are ten times slower
 _REJECTS: Final = frozenset(("correction", "negative"))
 _TEXT: Final = 200
 _CORRECTED: Final = 4
@@ -89,7 +90,7 @@ def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[
     """Yield corrections in order. The words are those of the feedback, else of the user message that follows it."""
     steps, targets, own = segment.steps, _Targets(segment.steps, actions), ("", segment.whose)
     for place, step in enumerate(steps):
-        if step.role is not Role.FEEDBACK or step.subject not in own:
+        if step.role is not _FEEDBACK or step.subject not in own:
             continue
         target = targets.of(place)
         if target is None or step.name.lower() not in _REJECTS:
@@ -97,7 +98,7 @@ def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[
         if text := comment_text(step.text):
             yield target, _FeedbackGiven(step.at, step.event_id, [step.event_id], text)
             continue
-        follows = next((later for later in steps[place + 1 :] if later.role is not Role.FEEDBACK), None)
+        follows = next((later for later in steps[place + 1 :] if later.role is not _FEEDBACK), None)
         if follows is not None and follows.subject in own and _by_user(follows) and (text := _telling(follows.text)):
             yield target, _FeedbackGiven(follows.at, follows.event_id, [step.event_id, follows.event_id], text)
 
@@ -149,7 +150,7 @@ def _tells(sentence: str) -> bool:
 
 
 def _by_user(step: Step) -> bool:
-    return step.role is Role.MESSAGE and step.actor == "user"
+    return step.role is _MESSAGE and step.actor == "user"
 
 
 def _goal(steps: Iterable[Step]) -> list[str]:
