@@ -19,6 +19,8 @@ RESERVED: Final = "hmx"
 SUBJECT_ID: Final = "subject_id"
 SUBJECTS: Final = (SUBJECT_ID, "user_id", "userId")
 """Metadata keys that name the subject of an event, in order of preference."""
+NOBODY_KNOWN: Final = "?"
+"""Subject of what is somebody's, and nobody knows any more whose: it is private, and makes nothing the tenant's."""
 _SUBJECTS: Final = frozenset(SUBJECTS)
 _DIRECT: Final = {  # HMX-E §10: event field → trace field
     "event_id": "id",

@@ -214,6 +214,9 @@ class TenantSettings(Model):
     trusted_agents: Annotated[list[Name], Field(max_length=TRUSTED_AGENTS)] | None = None
     """Agents whose typed events count more than a user. A typed event of any other agent counts like an assistant."""
 
+    names_subjects: Literal[True] | None = None
+    """True once an event of the tenant has named a subject. No operator sets this, and nothing takes it back."""
+
     def after(self, known: "TenantSettings | None") -> "TenantSettings":
         """Return what is set once this is set after what was known."""
         given = self.model_dump(exclude_none=True)

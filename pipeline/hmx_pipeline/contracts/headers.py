@@ -127,3 +127,9 @@ def header(headers: Iterable[tuple[str, bytes]] | None, name: str) -> bytes | No
         if key == name:
             found = value
     return found
+
+
+def origin_of(headers: Headers | None) -> tuple[int, int] | None:
+    """Return partition and offset of the input that an output came from; None if they are missing or malformed."""
+    place = [header(headers, name) or b"" for name in (ORIGIN_PARTITION, ORIGIN_OFFSET)]
+    return (int(place[0]), int(place[1])) if all(part.isdigit() for part in place) else None

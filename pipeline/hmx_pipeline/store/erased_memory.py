@@ -18,7 +18,7 @@ import orjson
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.erasure import Erasure, ErasureMark, covered
 from hmx_pipeline.contracts.keys import encoded
-from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
 from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
@@ -75,9 +75,15 @@ class Erasures:
             for mark, names in marks.values()
         )
 
-    def hides_contribution(self, fields: Mapping[str, Any]) -> bool:
+    def hides_contribution(self, fields: Mapping[str, Any], place: tuple[int, int] | None = None) -> bool:
+        """`place`: partition and offset of the event that made it contribute. Where that is not known, what may be of
+        the erased past is hidden: an event counts as dated a little after it was appended, at the latest."""
         return any(
-            fields["first_at"] <= mark.at
+            (
+                fields["first_at"] <= mark.at + CLOCK_SKEW_MS
+                if place is None
+                else place[0] == mark.partition and place[1] < mark.before
+            )
             and covered(names, mark.tenant_id, fields["session_id"], fields.get("subject", ""))
             for mark, names in self._marks.get(fields["tenant_id"], {}).values()
         )
@@ -248,8 +254,9 @@ def sessions_of(client: Client, keys: Keys, tenant_id: str, subject: str) -> set
         return {unquote(session.decode()) for session, named in listed if named == wanted}
 
 
-def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
-    """Counts what an erasure covers. Reads all of the tenant's memory."""
+def held(client: Client, keys: Keys, erasure: Erasure, erased: Erasures | None = None) -> HeldRecords:
+    """Counts what an erasure covers; with `erased`, only the events that these marks hide. Reads all of the tenant's
+    memory."""
     tenant, marks = keys.tenant(erasure.tenant_id), erasure.marks
 
     def covers(session: str, subject: str) -> bool:
@@ -257,21 +264,17 @@ def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
 
     with reachable():
         events = sum(
-            covers(fields["sessionId"], subject_of(fields)) and _at(fields) <= erasure.at
+            covers(fields["sessionId"], subject_of(fields)) and (erased is None or erased.hides_episode(fields))
             for fields in _all_episodes(client, tenant)
         )
         contributions = frozenset(
             fields["contribution_id"]
             for fields in _all(client, client.hscan_iter(tenant.digests("contribution")), tenant.contribution)
-            if covers(fields["session_id"], fields.get("subject", "")) and fields["first_at"] <= erasure.at
+            if covers(fields["session_id"], fields.get("subject", ""))
         )
         artifacts = _resting(client, client.hscan_iter(tenant.digests("artifact")), tenant.artifact, contributions)
         knowledge = _resting(client, client.hscan_iter(tenant.digests("knowledge")), tenant.knowledge, contributions)
     return HeldRecords(events, contributions, artifacts, knowledge)
-
-
-def _at(fields: Json) -> int:
-    return milliseconds(fields["timestamp"])
 
 
 def _resting(
