@@ -22,6 +22,8 @@ KIND: Final = "hmx-kind"
 CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import", b"ruling", b"erasure", b"tenant")
 """Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
+AGENT_UNPROVEN: Final = "hmx-agent-unproven"
+"""On an event that the service took with a key that is not bound to the event's agent."""
 REROUTED_FROM: Final = "hmx-rerouted-from"
 """On the copy of a rerouted event: its first position, and our signature."""
 ORIGIN_TOPIC: Final = "hmx-origin-topic"

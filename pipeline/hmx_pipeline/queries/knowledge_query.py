@@ -1,9 +1,10 @@
-"""Knowledge query: lists what a tenant's memory knows, and makes the ruling of an operator on one record.
+"""Knowledge query: lists what a tenant's memory knows, and rules on one record.
 
-Enters: filters, or what an operator decided. Leaves: a page of records, or a `Ruling`. Raises StoreUnavailableError,
+Enters: filters, or what was decided. Leaves: a page of records, or a `Ruling` in the log. Raises StoreUnavailableError,
 and RulingError for a ruling that would change nothing or make no sense.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -16,7 +17,10 @@ from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.knowledge import HOLDS, Authority, Kind, KnowledgeRecord, Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.kafka.control_producer import append_ruling, into_log
+from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.subject_view import sees_knowledge
 
 READ: Final = 200
 """Records read from Redis at a time."""
@@ -50,7 +54,7 @@ class KnowledgeFilter(NamedTuple):
         at = milliseconds(record["created_at"])
         text = record["text"].casefold()
         return (
-            (self.sees is None or record.get("subject_id") in (None, self.sees))
+            (self.sees is None or sees_knowledge(record, self.sees))
             and all(
                 wanted is None or record.get(name) == wanted
                 for name, wanted in (
@@ -124,6 +128,13 @@ def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int, su
         subject=subject,
         stated=stated,
     )
+
+
+def rule(settings: Settings, record: Json, verb: RulingVerb, said: RulingRequest, subject: str = "") -> Ruling:
+    """Rules on a record: the ruling is in the log. Raises RulingError, NotInLogError, and what reading Kafka raises."""
+    ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject)
+    into_log(append_ruling(settings, ruling))
+    return ruling
 
 
 def _with_value(known: KnowledgeRecord, value: str) -> str:

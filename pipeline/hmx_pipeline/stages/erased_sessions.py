@@ -17,7 +17,15 @@ from hmx_pipeline.contracts.limits import ERASURE_KEPT_MS
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.stages.fold import Output, Tx
-from hmx_pipeline.stages.session_state import HELD, BufferedEvent, ErasedPast, Indexes, SessionOwner, erased_key, session_of
+from hmx_pipeline.stages.session_state import (
+    HELD,
+    BufferedEvent,
+    ErasedPast,
+    Indexes,
+    SessionOwner,
+    erased_key,
+    session_of,
+)
 from hmx_pipeline.topology import ERASURES, EVENTS, EVIDENCE
 
 

@@ -6,7 +6,7 @@
 | `w/tenant/session/sequence/event_id` | Held: an event behind a gap |
 | `e/tenant/session/index` | Traces: of the events released from there on, in one batch or less, id, digest and step |
 | `g/tenant/session/index` | SegmentRecord: contributions of the segment from there on, and its steps once closed |
-| `o/tenant/hash of the session` | SessionOwner: whose a forgotten session is; without the hash: some are no longer known |
+| `o/tenant/hash of the session` | SessionOwner: whose a forgotten session is; without hash: some are lost |
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
 | `x/tenant/erasure_id` | ErasedPast: an operator's erasure |
 | `y/barrier_id` | PassingBarrier: a barrier for which the open segments are emitted, one after the other |
@@ -70,6 +70,7 @@ class BufferedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     redacted: tuple[str, ...] = ()
     trace: str = ""
     """Its traceparent."""
+    proven: bool = True
 
 
 class ReleasedEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -342,12 +343,7 @@ class Indexes:
             self._follow_held(session_of(key), key, old, new)
             return
         elif key[0] != "s":
-            if key[0] == "y":
-                self.passing = new
-            elif key[0] == "x":
-                self._follow_erased(key, new)
-            elif key[0] == "o":
-                self._follow_owner(key, old, new)
+            self._follow_other(key, old, new)
             return
         elif old is None:
             self._count(tenant_of(key[2:]), 1, new.nbytes)
@@ -361,6 +357,15 @@ class Indexes:
             self.dirty.add(key[2:])
         else:
             self.dirty.discard(key[2:])
+
+    def _follow_other(self, key: str, old: Any, new: Any) -> None:
+        match key[0]:
+            case "y":
+                self.passing = new
+            case "x":
+                self._follow_erased(key, new)
+            case "o":
+                self._follow_owner(key, old, new)
 
     def _follow_erased(self, key: str, new: ErasedPast | None) -> None:
         tenant = tenant_of(key[2:])

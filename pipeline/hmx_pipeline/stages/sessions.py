@@ -13,6 +13,7 @@ from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import EvidenceControl, Step
 from hmx_pipeline.contracts.headers import (
+    AGENT_UNPROVEN,
     EPISODE,
     EVIDENCE_ARCHIVE,
     EVIDENCE_BARRIER,
@@ -21,6 +22,7 @@ from hmx_pipeline.contracts.headers import (
     EVIDENCE_TENANT,
     KIND,
     TRACEPARENT,
+    header,
     output_headers,
     traceparent,
 )
@@ -195,7 +197,8 @@ class SessionsFold:
         known = self._known(tx, name, session, event.event_id)
         if known is None:
             trace = (traceparent(headers) or b"").decode() if headers else ""
-            arrival = Arrival(accepted, record.offset, record.timestamp, trace)
+            proven = not headers or header(headers, AGENT_UNPROVEN) is None
+            arrival = Arrival(accepted, record.offset, record.timestamp, trace, proven)
             tx.put(state_key, self._arrive(tx, name, session, arrival))
             if self._indexes.nbytes > PARTITION_SESSION_BYTES:
                 self._lighten(tx)
@@ -334,7 +337,7 @@ class SessionsFold:
         session = self._emit(tx, name, session, arrival, Release(index, cursor.run), _RELEASED)
         at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
         try:
-            mined = step_of(accepted.fields, at, index)
+            mined = step_of(accepted.fields, at, index, proven=arrival.proven)
         except Exception as error:  # noqa: BLE001  see `spared`
             # Its content cannot be mined, so the step only says that there was an event.
             mined = spared(tx, "step_not_mined", error, Step(event.event_id, at, Role.OBSERVATION, index))

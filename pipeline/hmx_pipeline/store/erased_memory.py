@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
-from hmx_pipeline.contracts.erasure import Erasure, ErasureMark, covered
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
@@ -60,6 +60,10 @@ class Erasures:
 
     def __bool__(self) -> bool:
         return bool(self._marks)
+
+    def of(self, tenant_id: str) -> bool:
+        """Returns whether something of the tenant was erased."""
+        return tenant_id in self._marks
 
     def hides_episode(self, fields: Json) -> bool:
         """Returns whether an episode is erased. Raises KeyError for what is no episode."""
@@ -275,6 +279,34 @@ def held(client: Client, keys: Keys, erasure: Erasure, erased: Erasures | None =
         artifacts = _resting(client, client.hscan_iter(tenant.digests("artifact")), tenant.artifact, contributions)
         knowledge = _resting(client, client.hscan_iter(tenant.digests("knowledge")), tenant.knowledge, contributions)
     return HeldRecords(events, contributions, artifacts, knowledge)
+
+
+def keep_held(client: Client, keys: Keys, erasure: Erasure, found: HeldRecords, seconds: int) -> None:
+    """Keeps what an erasure covers, in hashes and ids, until its receipt is made. It names nobody."""
+    told = {
+        "at": erasure.at,
+        "mark": mark_of(erasure.tenant_id, erasure.scope, erasure.name),
+        "sessions": erasure.sessions,
+        "held": [found.events, *(sorted(names) for names in found[1:])],
+    }
+    with reachable():
+        client.set(keys.tenant(erasure.tenant_id).erasing(erasure.erasure_id), orjson.dumps(told), ex=seconds)
+
+
+def kept_held(
+    client: Client, keys: Keys, tenant_id: str, erasure_id: str, scope: ErasedScope, name: str
+) -> tuple[Erasure, HeldRecords] | None:
+    """Returns an earlier erasure of this, and what it covered; None if none is kept."""
+    with reachable():
+        value = client.get(keys.tenant(tenant_id).erasing(erasure_id))
+    told = orjson.loads(value) if value is not None else {}
+    if told.get("mark") != mark_of(tenant_id, scope, name):
+        return None
+    erasure = Erasure(
+        erasure_id=erasure_id, tenant_id=tenant_id, scope=scope, name=name, at=told["at"], sessions=told["sessions"]
+    )
+    events, *names = told["held"]
+    return erasure, HeldRecords(events, *map(frozenset, names))
 
 
 def _resting(

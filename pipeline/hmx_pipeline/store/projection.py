@@ -15,7 +15,7 @@ import orjson
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
 from hmx_pipeline.contracts.artifact import Status, owner_of
-from hmx_pipeline.contracts.episode import RESERVED, subject_of
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN, RESERVED, subject_of
 from hmx_pipeline.contracts.evidence import Pattern, segment_rank
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header, origin_of
 from hmx_pipeline.contracts.keys import split_key
@@ -103,7 +103,7 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
     tenant.event(event_key, session, value, step.at)
-    if subject:
+    if subject not in ("", NOBODY_KNOWN):
         tenant.assign(session, subject)
     if expires is not None:
         tenant.expires(fields["id"].encode(), expires)
