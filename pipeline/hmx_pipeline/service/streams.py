@@ -130,8 +130,10 @@ async def stream(
         return store.get_artifact(tenant, split_key(step.key.decode())[-1]) is None
 
     async def is_told(step: Step) -> bool:
-        if past and await run_in_threadpool(lambda: is_gone(step)):
-            return False
+        if past:
+            gone: bool = await run_in_threadpool(lambda: is_gone(step))
+            if gone:
+                return False
         return not _hidden(erased, step) and await _is_seen(view, step)
 
     async def told() -> AsyncGenerator[bytes]:
