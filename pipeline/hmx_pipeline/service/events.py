@@ -192,7 +192,7 @@ def in_own_session(value: bytes, subject: str) -> bytes:
     """Returns an event with its session named as the subject's own. What is no event stays as it is."""
     try:
         members = _members(value)
-        session = orjson.loads(members["session_id"])
+        session = orjson.loads(bytes(members["session_id"]))
     except (ValueError, KeyError, RecursionError):
         return value
     if not isinstance(session, str):
