@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from hmx_pipeline.contracts.artifact import SUBJECT, Artifact, Status
+from hmx_pipeline.contracts.episode import is_visible
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
@@ -360,7 +361,7 @@ class Store:
                 one, sound = read_artifact(record) if record else (None, False)
                 chain.append(
                     FoundSource(one, chain[0].bm25, sound)
-                    if one and one.metadata.get(SUBJECT, plan.subject) == plan.subject
+                    if one and is_visible(str(one.metadata.get(SUBJECT, "")), plan.subject)
                     else FoundSource(
                         chain[-1].source.model_copy(update={"supersedes": None}), chain[-1].bm25, chain[-1].sound
                     )
