@@ -185,7 +185,7 @@ def test_a_bound_key_gets_into_no_session_of_others_by_its_name(service: httpx.C
     assert service.post("/v1/capture", json=capture, headers=ann).status_code == 200
     proven = {"Authorization": f"Bearer {agents}"}
     assert service.post("/v1/hmx/events", json=event("ops", 0, agent_id="ops"), headers=proven).status_code == 202
-    is_problem(service.post("/v1/hmx/events", json=event("ops", 1), headers=proven), 422, "event_rejected")
+    is_problem(service.post("/v1/hmx/events", json=event("ops", 1), headers=proven), 422, "agent_mismatch")
     messages = [message for own in read(settings, EVENTS).values() for message in own]
     found = {
         orjson.loads(message.value() or b"")["session_id"]: dict(message.headers() or ()).get(AGENT_UNPROVEN)
