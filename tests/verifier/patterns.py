@@ -193,6 +193,8 @@ class Patterns:
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
         """Contributions of each tenant."""
+        self._sessions: dict[str, dict[str, tuple[Pattern, str]]] = {}
+        """Session → key of each contribution that came → its pattern, and whose it is."""
         self._sizes: dict[str, int] = {}
         """Bytes of each contribution that is kept."""
         self._bytes: Counter[str] = Counter()
@@ -269,6 +271,8 @@ class Patterns:
         pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
         key = evidence_key(contribution)
         self.counts["withdrawn" if contribution.withdrawn else "contributed"] += 1
+        if self._is_somebodys(row.offset, contribution):
+            return
         if key not in pattern.kept and (loser := self._loser(pattern, key)) is not None:
             if loser[1] == key:
                 return
@@ -286,6 +290,20 @@ class Patterns:
             fullest = min(self._bytes, key=lambda tenant: (-self._bytes[tenant], tenant))
             _, highest, owner = self._highest(fullest)
             self._lose(row.offset, owner, highest)
+
+    def _is_somebodys(self, offset: int, contribution: Contribution) -> bool:
+        """Whether it names nobody and its session names somebody. The first that names one ends what came before."""
+        session = join_key(contribution.tenant_id, contribution.session_id)
+        own = {k: one for k, one in self._sessions.get(session, {}).items() if k in one[0].kept}
+        if not contribution.subject and any(whose for _, whose in own.values()):
+            self.counts["contribution_of_somebody"] += 1
+            return True
+        for each in sorted(k for k, (_, whose) in own.items() if contribution.subject and not whose):
+            self._lose(offset, own.pop(each)[0], each)
+            self.counts["contribution_claimed"] += 1
+        pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
+        self._sessions[session] = {**own, evidence_key(contribution): (pattern, contribution.subject)}
+        return False
 
     def under(self, tenant_id: str, before: int) -> Under:
         """The endings by their form, as they stood before that offset."""
@@ -352,7 +370,7 @@ class Patterns:
         said = [said.trusted_agents for at, said in self._settings.get(tenant_id, ()) if at < before]
         agents = [one for one in said if one is not None]
         trusted = frozenset(agents[-1] if agents else ())
-        return Trust(trusted) if trusted or (named and named[-1]) else None
+        return Trust(trusted) if trusted or any(named) else None
 
     def _speak_all(self, tenant_id: str) -> None:
         for pattern in list(self.patterns.values()):

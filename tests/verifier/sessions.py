@@ -123,6 +123,8 @@ class Reference:
         self._partition, self._partitions, self._rules = partition, partitions, rules
         self._offset = 0
         self._held = 0
+        self._owners: dict[str, str] = {}
+        """Forgotten session → whose it was."""
         self._timers: list[tuple[int, str]] = []
         self._set: dict[str, int] = {}
         """Key → its earliest timer; one that comes up too early is set again."""
@@ -209,6 +211,8 @@ class Reference:
             self._say(session.segments.so_far() if whole else session.segments.stated())
             self._remind(f"s/{session.key}", session.deadline)
         else:
+            if session.segments.subject:
+                self._owners[session.key] = session.segments.subject
             del self.made.sessions[session.key]
             self.made.counts["session_forgotten"] += 1
 
@@ -234,6 +238,7 @@ class Reference:
             if session is None:
                 tenant, name = event.fields["tenant_id"], event.fields["session_id"]
                 session = Session(event.session, Segments(tenant, name, self.made.counts))
+                session.segments.subject = self._owners.pop(event.session, "")
                 self.made.sessions[event.session] = session
             self._arrive(session, event)
         elif known == event.digest:
@@ -343,7 +348,7 @@ class Reference:
 
     def _release(self, session: Session, event: Event, *, late: bool) -> None:
         index = session.index
-        if not session.segments.subject and (named := named_subject(event)):
+        if (not session.segments.subject or index == 0) and (named := named_subject(event)):
             self._say(session.segments.claimed(named))
         value = episode(event, self._partition, index, session.run, late, session.segments.subject)
         self.made.episodes.append(Episode(event.row.offset, session.key, value))

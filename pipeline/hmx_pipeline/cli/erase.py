@@ -7,9 +7,8 @@ import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
 from hmx_pipeline.cli.memory import opened, tenant_or_only
-from hmx_pipeline.cli.wait import Timeout, until_in_memory
+from hmx_pipeline.cli.wait import Timeout, wait_for_all
 from hmx_pipeline.contracts.erasure import ErasedScope
-from hmx_pipeline.kafka.control_producer import append_erasure
 from hmx_pipeline.settings import Settings
 
 
@@ -18,6 +17,9 @@ def erase(
     subject: Annotated[str | None, typer.Option(help="Erase what is known of this subject, and its sessions.")] = None,
     session: Annotated[str | None, typer.Option(help="Erase this session.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Erase the whole tenant.")] = False,
+    erasure: Annotated[
+        str | None, typer.Option("--id", help="Erase nothing: only make the receipt of this erasure, within a week.")
+    ] = None,
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt to this file.")] = None,
     timeout: Timeout = 120.0,
     as_json: AsJson = False,
@@ -31,22 +33,31 @@ def erase(
 
     Example: hmx erase --tenant acme --subject user-7 --receipt user-7.json
     """
-    from hmx_pipeline.queries.erasure_query import NothingToEraseError, make_receipt, plan_erasure
+    from hmx_pipeline.queries import erasure_query
 
     chosen = [scope for scope, given in zip(ErasedScope, (subject, session, everything), strict=True) if given]
     if len(chosen) != 1:
         fail("give exactly one of --subject, --session and --all", 2)
-    settings = Settings.load()
+    settings, what = Settings.load(), (chosen[0], subject or session or "")
     settings.require_control_key()
     with opened() as store, saying("looking for it in memory") as say:
         tenant_or_only(store, tenant)
+
+        def wait() -> None:
+            wait_for_all(settings, timeout, say)
+
         try:
-            erasure, held = plan_erasure(store, tenant, chosen[0], subject or session or "")
-        except NothingToEraseError as error:
+            if erasure is None:
+                made = erasure_query.erase(settings, store, tenant, *what, wait)
+            else:
+                made = erasure_query.receipt_of(settings, store, tenant, erasure, *what, wait)
+        except erasure_query.NothingToEraseError as error:
             fail(str(error))
-        append_erasure(settings, erasure)
-        until_in_memory(settings, "the erasure", timeout, say)
-        made = make_receipt(settings, store, erasure, held)
+        except erasure_query.NotFollowedError as error:
+            fail(
+                f"the erasure is in the log, but not in memory after {timeout:.0f} s ({error}): for its receipt, give"
+                f" --id {error.erasure_id} too"
+            )
     if receipt is not None:
         receipt.write_bytes(made.to_json() + b"\n")
     if as_json:

@@ -1,6 +1,5 @@
 """`hmx knowledge`: lists what memory knows, and confirms, corrects or retracts it by an event in the log."""
 
-import time
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,7 +11,6 @@ from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
-from hmx_pipeline.kafka.control_producer import append_ruling
 from hmx_pipeline.settings import Settings
 
 PAGE: Final = 100
@@ -108,7 +106,7 @@ def retract(
 def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_json: bool, **said: str) -> None:
     from pydantic import ValidationError
 
-    from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, make_ruling
+    from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, rule
 
     settings = Settings.load()
     with opened() as store:
@@ -120,13 +118,12 @@ def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_j
             f"tenant {chosen} knows no {asked}; `hmx knowledge list` lists its records",
         )
         try:
-            ruling = make_ruling(record, verb, RulingRequest(**said), int(time.time() * 1000))
+            ruling = rule(settings, record, verb, RulingRequest(**said))
         except RulingError as error:
             fail(str(error))
         except ValidationError as error:
             fail(first_wrong(error), 2)
-        with saying("appending the ruling") as say:
-            append_ruling(settings, ruling)
+        with saying("waiting for memory") as say:
             until_in_memory(settings, "the ruling", timeout, say)
         shown = ruling.stated.record_id if ruling.stated is not None else ruling.record_id
         found = store.get_knowledge(chosen, shown) or record
