@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import orjson
 from pydantic import ValidationError
 
 from hmx_pipeline.compiler.candidate import candidate, counting
@@ -35,13 +36,17 @@ from hmx_pipeline.contracts.limits import (
     PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
+    PATTERN_RULINGS,
     STATEMENT_DEBOUNCE_MS,
     TASKS_GONE,
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.ruling import Ruling
+from tests.verifier.erasures import Erased, read_mark
 from tests.verifier.log import Row
+from tests.verifier.rules import CONTROLS
 from tests.verifier.sessions import Letter
 
 
@@ -72,6 +77,12 @@ class Pattern:
     """What was imported: the record's offset, and whether it made the pattern speak before."""
     forgotten: bool = False
     """It has once spoken with nothing left in its map."""
+    rulings: list[tuple[int, tuple[Ruling, ...]]] = field(default_factory=list)
+    """What operators have ruled on its records: all that counts from which offset on."""
+    forgets: bool = False
+    """An erasure took something that it rests on, and it has not spoken since."""
+    forgot: set[int] = field(default_factory=set)
+    """Offsets of the records with which it spoke after an erasure: nothing that it had said stays."""
     maker: "Pattern | None" = None
     """Whose contributions make it; it has none of its own."""
     beside: "list[Pattern]" = field(default_factory=list)
@@ -131,6 +142,16 @@ class Pattern:
         for offset, _, given in self.gifts:
             known = added(known, given) if offset < before else known
         return known
+
+    def ruled(self, before: int) -> tuple[Ruling, ...]:
+        """What operators had ruled before that offset."""
+        known = [rulings for offset, rulings in self.rulings if offset < before]
+        return known[-1] if known else ()
+
+    @property
+    def forgot_at(self) -> set[int]:
+        """Likewise, of whatever makes it too."""
+        return self.forgot if self.maker is None else self.forgot | self.maker.forgot
 
     def says(self) -> ArtifactCandidate | None:
         """When it spoke last."""
@@ -233,7 +254,7 @@ class Patterns:
         maker = self._maker(tenant_id, kind.made_of)
         if offset not in maker.spoke or text not in maker.makes(offset):
             return None
-        self._gone[tenant_id] += 1
+        self._gone[tenant_id] += not maker.forgot
         pattern = self._pattern(tenant_id, text)
         pattern.forgotten = self._gone[tenant_id] > TASKS_GONE
         return pattern
@@ -255,7 +276,7 @@ class Patterns:
         if row.value is None:
             return Rejection(Reason.NULL_VALUE)
         try:
-            if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import", b"tenant"):
+            if row.header("hmx-kind") in CONTROLS:
                 return self._control(row, EvidenceControl.model_validate_json(row.value))
             contribution = Contribution.model_validate_json(row.value)
         except ValidationError:
@@ -409,9 +430,13 @@ class Patterns:
         if control.imported is not None:
             self._gift(row, Import.model_validate(control.imported))
             return None
+        if control.ruled is not None:
+            return self._ruling(row, Ruling.model_validate(control.ruled))
         self.counts["control"] += 1
         if control.archived is not None:
             self._decision(row, control.archived)
+        elif control.erased is not None:
+            self._erase(row, read_mark(control.erased.model_dump()), control.partitions)
         elif control.settings is not None:
             self._setting(row, control.settings)
         elif control.kind == "barrier":
@@ -466,6 +491,57 @@ class Patterns:
         pattern.gifts.append((row.offset, row.offset in pattern.times, given))
         self._speak(name, row.offset)
 
+    def _ruling(self, row: Row, ruling: Ruling) -> Rejection | None:
+        """One on each record; a pattern has room for so many."""
+        parts = split_key(ruling.pattern)
+        if len(parts) != 2 or not knows(parts[0]):
+            return Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
+        self.counts["control"] += 1
+        name = join_key(ruling.tenant_id, ruling.pattern)
+        known = self.patterns[name].ruled(row.offset) if name in self.patterns else ()
+        others = [one for one in known if one.record_id != ruling.record_id]
+        if len(others) >= PATTERN_RULINGS:
+            self.counts["decision_out_of_room"] += 1
+        elif self._may_decide(ruling.tenant_id, name):
+            self.counts["ruled"] += 1
+            self._pattern(ruling.tenant_id, ruling.pattern).rulings.append((row.offset, (*others, ruling)))
+            self._speak(name, row.offset)
+        return None
+
+    def _erase(self, row: Row, erased: Erased, partitions: int) -> None:
+        """As if what it takes had never come: whatever was compiled with it is compiled anew, with the next record."""
+        own = {name: one for name, one in self.patterns.items() if one.tenant_id == erased.tenant_id}
+        gone = [
+            (one, key, fields)
+            for _, one in sorted(own.items())
+            for key, fields in sorted((key, orjson.loads(value)) for key, value in one.last().items())
+            if erased.takes_contribution(fields, partitions)
+        ]
+        stale = {name for one, _, _ in gone for name in self._compiled_with(one)}
+        for one, key, _ in gone:
+            self._lose(row.offset, one, key)
+        if erased.whole:
+            stale |= {name for name, one in own.items() if one.spoke or one.speak_at is not None}
+        taken = [fields for _, _, fields in gone]
+        for name in stale:
+            one = self.patterns[name]
+            one.forgets, one.speak_at = True, self.clock
+            heapq.heappush(self._timers, (self.clock, f"p/{name}"))
+            if rulings := one.ruled(row.offset + 1):
+                one.rulings.append((row.offset + 1, tuple(_ruling_without(taken, ruling) for ruling in rulings)))
+        self.counts["erased_contribution"] += len(gone)
+
+    def _compiled_with(self, pattern: Pattern) -> set[str]:
+        """The patterns that are compiled with the contributions of this one."""
+        kind, found = split_key(pattern.text)[0], set[str]()
+        if kind == ENDING:
+            for name in self._beside(pattern.tenant_id, split_key(pattern.text)[1]):
+                found |= self._compiled_with(self.patterns[name])
+        if speaks(kind):
+            one = self._maker(pattern.tenant_id, kind) if KINDS[kind].group is not None else pattern
+            found.add(join_key(one.tenant_id, one.text))
+        return found
+
     def _barrier(self, row: Row, control: EvidenceControl) -> None:
         passage = self.passages.setdefault(control.barrier_id, Passage(control.partitions))
         passage.seen.add(control.partition)
@@ -493,4 +569,26 @@ class Patterns:
         pattern = self.patterns[name]
         pattern.spoke[offset] = self.clock
         pattern.speak_at = None
-        pattern.forgotten = pattern.forgotten or not (pattern.kept or pattern.archived or pattern.gifts)
+        if pattern.forgets:
+            pattern.forgets = False
+            pattern.forgot.add(offset)
+            if pattern.rulings and not pattern.evidence(offset):
+                pattern.rulings.append((offset, ()))
+                if not (pattern.archived or pattern.gifts):
+                    self._decided[pattern.tenant_id].discard(name)
+        decided = pattern.archived or pattern.gifts or pattern.ruled(offset + 1)
+        pattern.forgotten = pattern.forgotten or not (pattern.kept or decided)
+
+
+def _ruling_without(taken: list[dict[str, Any]], ruling: Ruling) -> Ruling:
+    """What an operator stated rests on what is left of its sources. Nothing is left: it is as if retracted."""
+    stated = ruling.stated
+    memories = {fields["contribution_id"] for fields in taken}
+    if stated is None or not memories & set(stated.source_memory_ids):
+        return ruling
+    events = {event for fields in taken for event in fields["source_events"]}
+    left = [name for name in stated.source_memory_ids if name not in memories]
+    if not left:
+        return Ruling.model_validate(ruling.model_dump() | {"verb": "retract", "stated": None, "reason": ""})
+    sources = {"source_memory_ids": left, "source_events": [e for e in stated.source_events if e not in events]}
+    return ruling.model_copy(update={"stated": stated.model_copy(update=sources)})

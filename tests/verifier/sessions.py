@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import (
+    ERASURE_KEPT_MS,
     RECENT_IDS,
     REROUTED_HEADER_BYTES,
     SEGMENT_IDLE_MS,
@@ -20,6 +21,7 @@ from hmx_pipeline.contracts.limits import (
     WAITING_EVENTS,
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
+from tests.verifier.erasures import Erased, asked, mark_of
 from tests.verifier.intake import Control, Event, Refusal, episode, judge, named_subject
 from tests.verifier.log import Row
 from tests.verifier.rules import CONTROL, DUPLICATE, LATE, LOST, REJECTED, RELEASED, REROUTED, WAITING, Rules
@@ -46,24 +48,13 @@ class Barrier(NamedTuple):
     origin: int
 
 
-class Setting(NamedTuple):
-    """What an operator sets for a tenant, likewise."""
+class Passed(NamedTuple):
+    """What an operator decided, set, imported or erased, on its way to the evidence partition of its tenant."""
 
-    settings: dict[str, Any]
-    origin: int
-
-
-class Decision(NamedTuple):
-    """An operator's, on its way to the evidence partition of its tenant."""
-
-    archived: dict[str, str]
-    origin: int
-
-
-class Gift(NamedTuple):
-    """What an operator imports, likewise."""
-
-    imported: dict[str, Any]
+    kind: str
+    tenant_id: str
+    pattern: str
+    content: Any
     origin: int
 
 
@@ -74,7 +65,8 @@ class Made:
     outcomes: dict[int, str] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
-    evidence: list[Said | Barrier | Decision | Gift | Setting] = field(default_factory=list)
+    evidence: list[Said | Barrier | Passed] = field(default_factory=list)
+    erased: list[Erased] = field(default_factory=list)
     copies: dict[int, int] = field(default_factory=dict)
     """Offset → the partition that its copy belongs to."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -87,6 +79,8 @@ class Made:
 @dataclass(slots=True)
 class Session:
     key: str
+    tenant_id: str
+    session_id: str
     segments: Segments
     seen: int = 0
     """The clock when the last event came that was neither a duplicate nor refused."""
@@ -116,6 +110,10 @@ class Session:
         return digest if digest is not None and index >= self.index - RECENT_IDS else self.held.get(event_id)
 
 
+def _held_key(session: Session, event: Event) -> str:
+    return f"{session.key}/{event.sequence:020d}/{join_key(event.event_id)}"
+
+
 class Reference:
     """One partition of the events topic."""
 
@@ -126,6 +124,8 @@ class Reference:
         self._timers: list[tuple[int, str]] = []
         self._set: dict[str, int] = {}
         """Key → its earliest timer; one that comes up too early is set again."""
+        self._past: dict[str, dict[str, tuple[int, Erased]]] = {}
+        """Of each tenant the erasures by id, and until when each is remembered."""
         self._behind: dict[str, Event] = {}
         """What waits, or did, by the key of its timer."""
         self.made = Made()
@@ -137,18 +137,49 @@ class Reference:
         match judge(row, self._rules, self._partitions):
             case Refusal(rejection):
                 self._refuse(row, rejection)
-            case Control(barrier_id, archived, imported, settings):
+            case Control(kind, content):
                 self._outcome(row.offset, CONTROL)
-                if barrier_id is not None:
-                    self._barrier(barrier_id)
-                if archived is not None:
-                    self.made.evidence.append(Decision(archived, row.offset))
-                if imported is not None:
-                    self.made.evidence.append(Gift(imported, row.offset))
-                if settings is not None:
-                    self.made.evidence.append(Setting(settings, row.offset))
+                self._control(kind, content)
             case Event() as event:
                 self._event(event)
+
+    def _control(self, kind: str, content: dict[str, Any]) -> None:
+        if kind == "barrier":
+            self._barrier(str(content.get("barrier_id", "")))
+        elif kind == "erase":
+            self._erase(asked(content, self._partition, self._offset))
+        elif kind != "tick":
+            tenant_id, pattern = (str(content.get(part, "")) for part in ("tenant_id", "pattern"))
+            self.made.evidence.append(Passed(kind, tenant_id, pattern, content, self._offset))
+
+    def _erase(self, erased: Erased) -> None:
+        """Sessions that it covers are forgotten as they are; what waits in them is refused, and so is what waits
+        elsewhere and names its subject itself."""
+        own = [session for session in self.made.sessions.values() if session.tenant_id == erased.tenant_id]
+        gone = {one.key for one in own if erased.covers(one.session_id, one.segments.subject)}
+        waits = [(session, event) for session in own for event in session.waiting + session.early]
+        for session, event in sorted(waits, key=lambda each: _held_key(*each)):
+            if session.key in gone or erased.covers(session.session_id, named_subject(event)):
+                (session.waiting if event in session.waiting else session.early).remove(event)
+                del session.held[event.event_id]
+                self._held -= 1
+                self._refuse(event.row, Rejection(Reason.ERASED))
+        marks = erased.marks | {
+            mark_of(erased.tenant_id, "session", self.made.sessions[key].session_id) for key in gone
+        }
+        for key in gone:
+            del self.made.sessions[key]
+        self.made.counts["erased_session"] += len(gone)
+        erased = erased._replace(marks=marks)
+        self._past.setdefault(erased.tenant_id, {})[erased.erasure_id] = (self.made.clock + ERASURE_KEPT_MS, erased)
+        self.made.erased.append(erased)
+        self.made.evidence.append(Passed("erasure", erased.tenant_id, "", erased, self._offset))
+
+    def _is_erased(self, event: Event) -> bool:
+        """Is it of a past that is erased? An erasure is remembered for longer than the log keeps its records."""
+        known = self._past.get(event.fields["tenant_id"], {}).values()
+        about = event.instant // 1_000_000, event.fields["session_id"], named_subject(event)
+        return any(self.made.clock < until and erased.is_late(*about) for until, erased in known)
 
     def lost(self, ranges: list[tuple[int, int]]) -> None:
         """What retention deleted before it was read."""
@@ -228,12 +259,15 @@ class Reference:
         if event.home != self._partition:
             self._astray(event)
             return
+        if self._is_erased(event):
+            self._refuse(event.row, Rejection(Reason.ERASED))
+            return
         session = self.made.sessions.get(event.session)
         known = session.known(event.event_id) if session is not None else None
         if known is None:
             if session is None:
                 tenant, name = event.fields["tenant_id"], event.fields["session_id"]
-                session = Session(event.session, Segments(tenant, name, self.made.counts))
+                session = Session(event.session, tenant, name, Segments(tenant, name, self.made.counts))
                 self.made.sessions[event.session] = session
             self._arrive(session, event)
         elif known == event.digest:
@@ -274,7 +308,7 @@ class Reference:
             else:
                 self._release_through(session, session.waiting[0])
         if event.event_id in session.held:
-            key = f"w/{session.key}/{event.sequence:020d}/{join_key(event.event_id)}"
+            key = f"w/{_held_key(session, event)}"
             self._behind[key] = event
             self._remind(key, event.row.at + self._rules.window_ms)
             self._outcome(event.row.offset, WAITING)
