@@ -137,7 +137,8 @@ def compare_evidence(report: Report, number: int, made: Made, rows: By, targets:
     expected: dict[int, list[Item]] = defaultdict(list)
     for said in made.evidence:
         if isinstance(said, Barrier):
-            for target in range(targets):
+            own = [tenant_partition(said.tenant_id, targets)] if said.tenant_id else range(targets)
+            for target in own:
                 expected[target].append(_barrier(said, number, partitions))
         elif isinstance(said, Passed):
             expected[tenant_partition(said.tenant_id, targets)].append(_passed(said, number, partitions))
@@ -154,8 +155,9 @@ def compare_evidence(report: Report, number: int, made: Made, rows: By, targets:
 
 
 def _barrier(said: Barrier, number: int, partitions: int) -> Item:
+    asked, whose = said.partitions or partitions, said.tenant_id
     value = EvidenceControl(
-        kind="barrier", barrier_id=said.barrier_id, partition=number, partitions=partitions
+        kind="barrier", barrier_id=said.barrier_id, partition=number, partitions=asked, tenant_id=whose
     ).to_json()
     return _item(said.origin, number, join_key("barrier", said.barrier_id, str(number)).encode(), value, b"barrier")
 

@@ -187,6 +187,8 @@ class Passage:
     """A barrier on its way: the events partitions that have forwarded it."""
 
     partitions: int
+    tenant_id: str = ""
+    """Whose patterns speak; empty: everybody's."""
     seen: set[int] = field(default_factory=set)
     passed: bool = False
     forget_at: int = 0
@@ -543,12 +545,13 @@ class Patterns:
         return found
 
     def _barrier(self, row: Row, control: EvidenceControl) -> None:
-        passage = self.passages.setdefault(control.barrier_id, Passage(control.partitions))
+        passage = self.passages.setdefault(control.barrier_id, Passage(control.partitions, control.tenant_id))
         passage.seen.add(control.partition)
         passage.partitions = control.partitions
         passes = len(passage.seen) == control.partitions
         if passes and not passage.passed:
-            for name in [name for name, pattern in self.patterns.items() if pattern.speak_at is not None]:
+            own = [(name, one) for name, one in self.patterns.items() if passage.tenant_id in ("", one.tenant_id)]
+            for name in [name for name, pattern in own if pattern.speak_at is not None]:
                 self._speak(name, row.offset)
         passage.passed = passes
         passage.forget_at = self.clock + BARRIER_KEPT_MS

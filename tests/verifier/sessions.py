@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.limits import (
     ERASURE_KEPT_MS,
     RECENT_IDS,
@@ -42,10 +42,13 @@ class Episode(NamedTuple):
 
 
 class Barrier(NamedTuple):
-    """One passage: forwarded to every partition of the evidence topic."""
+    """One passage: forwarded to every partition of the evidence topic, or to that of its tenant."""
 
     barrier_id: str
-    origin: int
+    tenant_id: str
+    partitions: int
+    """0: it stands in all partitions of the events topic."""
+    origin: int = -1
 
 
 class Passed(NamedTuple):
@@ -126,6 +129,8 @@ class Reference:
         """Key → its earliest timer; one that comes up too early is set again."""
         self._past: dict[str, dict[str, tuple[int, Erased]]] = {}
         """Of each tenant the erasures by id, and until when each is remembered."""
+        self._asked: dict[str, Barrier] = {}
+        """Barriers that wait."""
         self._behind: dict[str, Event] = {}
         """What waits, or did, by the key of its timer."""
         self.made = Made()
@@ -145,7 +150,8 @@ class Reference:
 
     def _control(self, kind: str, content: dict[str, Any]) -> None:
         if kind == "barrier":
-            self._barrier(str(content.get("barrier_id", "")))
+            tenant_id, partitions = str(content.get("tenant_id", "")), int(content.get("partitions", 0))
+            self._barrier(Barrier(str(content.get("barrier_id", "")), tenant_id, partitions))
         elif kind == "erase":
             self._erase(asked(content, self._partition, self._offset))
         elif kind != "tick":
@@ -223,7 +229,7 @@ class Reference:
         kind, _, rest = key.partition("/")
         if kind == "z":
             del self.made.barriers[rest]
-            self._pass_barrier(split_key(rest)[0])
+            self._pass_barrier(self._asked.pop(rest))
         elif kind == "s":
             self._idle(self.made.sessions[rest])
         else:
@@ -405,16 +411,24 @@ class Reference:
 
     # barriers
 
-    def _barrier(self, barrier_id: str) -> None:
-        if self._held:
-            name = join_key(barrier_id)
+    def _barrier(self, barrier: Barrier) -> None:
+        own = self._sessions_of(barrier.tenant_id)
+        if any(session.held for session in own) if barrier.tenant_id else self._held:
+            name = join_key(barrier.barrier_id)
+            self._asked[name] = barrier
             self.made.barriers[name] = self.made.clock + self._rules.window_ms
             self._remind(f"z/{name}", self.made.barriers[name])
         else:
-            self._pass_barrier(barrier_id)
+            self._pass_barrier(barrier)
 
-    def _pass_barrier(self, barrier_id: str) -> None:
-        """Open segments say what they can so far; then every evidence partition hears of it."""
-        for key in sorted(key for key, session in self.made.sessions.items() if session.segments.dirty):
-            self._say(self.made.sessions[key].segments.so_far())
-        self.made.evidence.append(Barrier(barrier_id, self._offset))
+    def _sessions_of(self, tenant_id: str) -> list[Session]:
+        """By their keys; of all, where none is named."""
+        own = (one for one in self.made.sessions.values() if tenant_id in ("", one.tenant_id))
+        return sorted(own, key=lambda session: session.key)
+
+    def _pass_barrier(self, barrier: Barrier) -> None:
+        """Open segments say what they can so far; then evidence hears of it."""
+        for session in self._sessions_of(barrier.tenant_id):
+            if session.segments.dirty:
+                self._say(session.segments.so_far())
+        self.made.evidence.append(barrier._replace(origin=self._offset))

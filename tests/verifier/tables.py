@@ -95,6 +95,7 @@ def compare_patterns(
             "partitions": p.partitions,
             "passed": p.passed,
             "forget_at": p.forget_at,
+            **({"tenant_id": p.tenant_id} if p.tenant_id else {}),
         }
         for name, p in patterns.passages.items()
     }

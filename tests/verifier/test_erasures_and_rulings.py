@@ -10,7 +10,7 @@ import pytest
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, mark_of
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
-from hmx_pipeline.intake.control_records import erase, ruling
+from hmx_pipeline.intake.control_records import barrier, erase, ruling
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import KNOWLEDGE
@@ -44,6 +44,8 @@ def paced(events: Sequence[Json], decided: Sequence[tuple[int, str, bytes]]) -> 
     sent = [Sent(PACE_MS * n, orjson.dumps(one), one) for n, one in enumerate(events)]
     sent += [Sent(PACE_MS * at, control=kind, value=value) for at, kind, value in decided]
     sent += [Sent(PACE_MS * n, control="barrier") for n in range(0, len(events) + 40, 40)]
+    for n in range(20, len(events), 40):
+        sent.append(Sent(PACE_MS * n, control="barrier", value=barrier(f"own-{n}", 0, START_MS, "acme", 4)))
     sent.append(Sent(PACE_MS * len(events) + BARRIER_KEPT_MS, control="tick"))
     return sorted(sent, key=lambda record: record.at)
 
