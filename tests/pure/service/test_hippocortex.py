@@ -132,7 +132,9 @@ def learner() -> Learner:
     return Learner(Settings(), nothing, FairTurns(2, 2))
 
 
-def test_all_of_a_tenant_who_ask_while_its_barrier_is_under_way_share_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_a_tenant_who_ask_while_its_barrier_is_under_way_share_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     barriers, go_on = [], threading.Event()
 
     async def asking() -> list[Any]:
