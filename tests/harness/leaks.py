@@ -39,7 +39,8 @@ def leaks(site: Site, snapshot: Snapshot, erased: list[Erasing]) -> Iterator[str
     log = b"\n".join(row.value or b"" for part in snapshot.topics[EVENTS] for row in part.rows)
     yield from (f"{word.decode()} has never been in the log: nothing is proven" for word in words if word not in log)
     for place, text in _written(site, snapshot):
-        yield from (f"{word.decode()} in {place}" for word in words if word in text.lower())
+        low = text.lower()
+        yield from (f"{word.decode()} in {place}" for word in words if word in low)
     with httpx.Client(base_url=site.service_url, timeout=ANSWER_S) as client:
         for one in erased:
             yield from _answered(client, one)
