@@ -124,6 +124,8 @@ class Operators:
         self._rule(client, dice, headers, word)
         self.erased.append(erasing)
         self._erase(client, erasing, headers)
+        gone = [one for one in canaries if one["event_id"] in erasing.events]
+        self._publish([gone[1], {**gone[2], "event_id": f"{gone[2]['event_id']}-late", "sequence": 99}])
 
     def _publish(self, events: list[Json]) -> None:
         for one in events:
