@@ -25,6 +25,7 @@ from tests.support.pipeline import running
 EVERY_S = 0.25
 TENANT = "learner"
 LETTERS = "bcdfghklmnprstvwz"
+WANTED = {"rule": "Never deploy the {}", "fact": "{} service runs on", "correction": "not on {}"}
 P50_MS, P99_MS = 1_000, 3_000
 
 
@@ -33,9 +34,10 @@ def learning(bench: Bench) -> list[Line]:
     bare: list[list[float]] = []
     with bench.topics() as settings, running(settings, bench.folder, "worker", "materialiser"):
         traffic, sessions = Traffic(settings), Sessions(settings)
-        traffic.round(2)  # warms up
+        traffic.beside(2)
+        sessions.round(1)  # warms up
         for _ in bench.rounds():
-            loaded = threading.Thread(target=lambda: bare.append(traffic.round(SECONDS)[1]))
+            loaded = threading.Thread(target=lambda: bare.append(traffic.beside(SECONDS)))
             loaded.start()
             seen.append(sessions.round(SECONDS))
             loaded.join()
@@ -48,7 +50,7 @@ def learning(bench: Bench) -> list[Line]:
             "bare consumer",
             [quantile(each, share) for each in bare],
             Bar("≤", limit, ratio=False),
-            notes={"probes": sum(map(len, seen))},
+            notes={"probes": sum(map(len, seen)), **sessions.medians()},
         )
         for share, limit in ((50, P50_MS), (99, P99_MS))
     ]
@@ -62,31 +64,39 @@ class Sessions:
         self._number = 0
         self._ended: dict[str, int] = {}
         """Word of each session → append time of its last event, milliseconds."""
+        self._parts: dict[str, dict[str, float]] = {}
+        """Word of each session → of what is in a pack, the milliseconds that it took."""
 
     def round(self, seconds: float) -> list[float]:
         """Milliseconds until all three are in a pack, of each session."""
-        self._ended, seen = {}, dict[str, float]()
+        self._ended, done = {}, dict[str, float]()
         sessions = int(seconds / EVERY_S)
         sender = threading.Thread(target=self._send, args=(sessions,))
         sender.start()
         deadline = time.monotonic() + seconds + LOST_S
-        while len(seen) < sessions:
-            assert time.monotonic() < deadline, f"{sessions - len(seen)} of {sessions} sessions taught nothing"
+        while len(done) < sessions:
+            assert time.monotonic() < deadline, f"{sessions - len(done)} of {sessions} sessions taught nothing"
             for word, ended in list(self._ended.items()):
-                if word not in seen and self._is_known(word):
-                    seen[word] = time.time() * 1_000 - ended
+                if word not in done and len(parts := self._look(word, ended)) == len(WANTED):
+                    done[word] = max(parts.values())
             time.sleep(LOOK_S)
         sender.join()
-        return list(seen.values())
+        return list(done.values())
 
-    def _is_known(self, word: str) -> bool:
+    def _look(self, word: str, ended: int) -> dict[str, float]:
         """In packs for one who is about to do the same, and asks where it is."""
         query = f"deploy the {word} service with helm upgrade {word}; where does the {word} service run?"
-        told = [
-            entry.content for entry in self._memory.pack(query, tenant=TENANT).entries if entry.section != "episodes"
-        ]
-        wanted = (f"Never deploy the {word}", f"{word} service runs on", f"not on {word}")
-        return all(any(text.casefold() in each.casefold() for each in told) for text in wanted)
+        entries = self._memory.pack(query, tenant=TENANT).entries
+        told = " | ".join(entry.content for entry in entries if entry.section != "episodes").casefold()
+        parts = self._parts.setdefault(word, {})
+        for name, text in WANTED.items():
+            if text.format(word).casefold() in told:
+                parts.setdefault(name, time.time() * 1_000 - ended)
+        return parts
+
+    def medians(self) -> dict[str, float]:
+        """Of each kind alone."""
+        return {name: round(quantile([parts[name] for parts in self._parts.values()], 50)) for name in WANTED}
 
     def _send(self, sessions: int) -> None:
         for _ in range(sessions):
