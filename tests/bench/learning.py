@@ -12,6 +12,7 @@ import orjson
 from confluent_kafka import Message
 
 from hmx_pipeline.contracts.keys import session_key
+from hmx_pipeline.contracts.pack import SourceType
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.clients import plain_producer
 from hmx_pipeline.settings import Settings
@@ -26,6 +27,7 @@ EVERY_S = 0.25
 TENANT = "learner"
 LETTERS = "bcdfghklmnprstvwz"
 WANTED = {"rule": "Never deploy the {}", "fact": "{} service runs on", "correction": "not on {}"}
+KNOWN = (SourceType.POLICY, SourceType.MEMORY)
 P50_MS, P99_MS = 1_000, 3_000
 
 
@@ -85,9 +87,9 @@ class Sessions:
 
     def _look(self, word: str, ended: int) -> dict[str, float]:
         """In packs for one who is about to do the same, and asks where it is."""
-        query = f"deploy the {word} service with helm upgrade {word}; where does the {word} service run?"
+        query = f"deploy the {word} service with {word}ctl apply; where does the {word} service run?"
         entries = self._memory.pack(query, tenant=TENANT).entries
-        told = " | ".join(entry.content for entry in entries if entry.section != "episodes").casefold()
+        told = " | ".join(entry.content for entry in entries if entry.source_type in KNOWN).casefold()
         parts = self._parts.setdefault(word, {})
         for name, text in WANTED.items():
             if text.format(word).casefold() in told:
@@ -120,7 +122,7 @@ def _session(name: str, word: str) -> list[dict[str, Any]]:
     said: list[tuple[str, dict[str, Any]]] = [
         ("message", {"role": "user", "text": f"Never deploy the {word} service on Fridays."}),
         ("message", {"role": "user", "text": f"The {word} service runs on Nomad."}),
-        ("command_exec", {"command": f"helm upgrade {word} --force", "exit_code": 0}),
+        ("command_exec", {"command": f"{word}ctl apply --force", "exit_code": 0}),
         ("feedback", {"signal": "correction", "comment": f"no force, not on {word}", "target_event_id": f"{word}/2"}),
         ("state_change", {"old_state": "open", "new_state": "session_ended"}),
     ]
