@@ -175,7 +175,8 @@ class Operators:
         if not others:
             return
         record, verb = dice.choice(others), dice.choice(["confirm", "correct", "retract"])
-        body = {"text": f"The staging cluster is in room {dice.randrange(90)}."} if verb == "correct" else {}
+        room = f"room {dice.randrange(90)}"
+        body = {"text": f"The staging cluster is in {room}.", "value": room} if verb == "correct" else {}
         path = f"/v1/hmx/knowledge/{record['record_id']}/{verb}"
         answer = self._asked(lambda: client.post(path, headers=headers, json=body), "")
         self.ruled[verb if answer.status_code == 202 else "refused"] += 1

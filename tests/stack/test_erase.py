@@ -175,6 +175,17 @@ def test_a_session_is_erased_over_http_with_a_receipt(settings: Settings) -> Non
         export = client.get("/v1/hmx/events").text
         assert CANARY not in export
         assert "Frankfurt" in export
+        where = f"/v1/hmx/erasures/{answer.json()['erasure_id']}"
+        again = client.get(where, params={"session": "brief"})
+        assert again.status_code == 200, again.text
+        is_problem(client.get(where, params={"session": "mine"}), 404, "not_found")
+        is_problem(client.get(where, params={"subject": "cy"}), 404, "not_found")
+        is_problem(client.get(where), 422, "invalid_request")
+        assert is_genuine(Receipt.model_validate_json(again.content))
+        changing = {"issued_at", "signature"}
+        assert {k: v for k, v in again.json().items() if k not in changing} == {
+            k: v for k, v in answer.json().items() if k not in changing
+        }
     receipt = Receipt.model_validate_json(answer.content)
     assert is_genuine(receipt)
     assert receipt.gone["events"] == 2

@@ -11,16 +11,18 @@ import pytest
 from websockets.sync.client import connect
 
 from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.headers import AGENT_UNPROVEN
 from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add, parse
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.projection import TopicRecord
-from hmx_pipeline.topology import EVIDENCE
+from hmx_pipeline.topology import EVENTS, EVIDENCE
 from tests.stack.test_store_materialiser import publish
 from tests.stack.test_subjects import ANN, BOB, as_read, known, spoken
 from tests.support.memory import T0, Memory
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
 from tests.support.service import is_problem, serving
+from tests.support.topics import read
 
 HERON, OTTER, OPEN = "heron", "otter", "mole"
 """What Ann said, what Bob said, and what belongs to all."""
@@ -129,6 +131,24 @@ def test_single_records_of_others_are_not_there(service: httpx.Client, settings:
     assert service.get("/v1/artifacts/e0", headers=ann).status_code == 404
 
 
+def test_a_key_of_the_tenant_sees_single_records_as_a_subject_if_it_says_so(
+    service: httpx.Client, settings: Settings
+) -> None:
+    tenant, ann = key(settings), key(settings, ANN)
+
+    def seen(path: str, **asked: str) -> int:
+        return service.get(f"/v1/hmx/{path}", params=asked, headers=tenant).status_code
+
+    for path in ("events/e2", "knowledge/k-bob", f"contributions/c-{BOB}"):
+        assert [seen(path), seen(path, subject=BOB), seen(path, subject=ANN), seen(path, subject="")] == [
+            200, 200, 404, 404,
+        ]  # fmt: skip
+    for path in ("events/e3", "knowledge/k-all"):
+        assert {seen(path, subject=who) for who in (ANN, BOB, "")} == {200}
+    is_problem(service.get("/v1/hmx/knowledge/k-bob", params={"subject": BOB}, headers=ann), 403, "forbidden")
+    assert service.get("/v1/hmx/knowledge/k-ann", params={"subject": ""}, headers=ann).status_code == 200
+
+
 def test_an_export_and_a_stream_tell_ones_own_and_the_shared(service: httpx.Client, settings: Settings) -> None:
     ann = key(settings, ANN)
 
@@ -155,6 +175,25 @@ def test_a_bound_key_writes_for_its_own_subject_alone(service: httpx.Client, set
         for one, status in zip(sent, ("accepted", "rejected", "rejected"), strict=True):
             socket.send(orjson.dumps(one))
             assert orjson.loads(socket.recv(30))["status"] == status
+
+
+def test_a_bound_key_gets_into_no_session_of_others_by_its_name(service: httpx.Client, settings: Settings) -> None:
+    ann, agents = key(settings, ANN), add(Path(settings.api_keys), Grant("acme", USUAL, agent="ops"))
+    sent = event("taken", 0, metadata={"user_id": ANN})
+    capture = {"type": "message", "sessionId": "taken", "payload": {"role": "user", "text": "hello"}}
+    assert service.post("/v1/hmx/events", json=sent, headers=ann).status_code == 202
+    assert service.post("/v1/capture", json=capture, headers=ann).status_code == 200
+    proven = {"Authorization": f"Bearer {agents}"}
+    assert service.post("/v1/hmx/events", json=event("ops", 0, agent_id="ops"), headers=proven).status_code == 202
+    is_problem(service.post("/v1/hmx/events", json=event("ops", 1), headers=proven), 422, "event_rejected")
+    messages = [message for own in read(settings, EVENTS).values() for message in own]
+    found = {
+        orjson.loads(message.value() or b"")["session_id"]: dict(message.headers() or ()).get(AGENT_UNPROVEN)
+        for message in messages
+    }
+    assert "taken" not in found
+    assert found[f"{ANN}/taken"] == b"true"
+    assert found["ops"] is None
 
 
 def test_a_capture_is_of_the_user_it_names_else_of_the_keys_subject(service: httpx.Client, settings: Settings) -> None:

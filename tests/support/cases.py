@@ -8,6 +8,7 @@ from hmx_pipeline.contracts.limits import (
     CONTRIBUTION_DEBOUNCE_MS,
     ID_BYTES,
     MB,
+    OWNERS_KEPT,
     PART_BYTES,
     PART_STEPS,
     PARTITION_CONTRIBUTION_BYTES,
@@ -66,6 +67,18 @@ CASES = (
             "pressure/test_memory.py": (
                 "test_a_sessions_state_is_as_large_after_many_events_as_after_some",
                 "test_memory_is_flat_over_a_session_of_a_million_events",
+            ),
+        },
+    ),
+    Case(
+        "more sessions of subjects are forgotten than can be remembered",
+        f"A partition remembers whose {OWNERS_KEPT:,} forgotten sessions are. Beyond it the tenant with the most loses "
+        "the oldest. What it then sends without a name in a session that is new is seen by nobody.",
+        "`session_owner_lost`",
+        "name the subject in every event",
+        {
+            "pure/test_privacy.py": (
+                "test_a_session_whose_owner_is_not_known_any_more_is_nobodys_and_teaches_nothing",
             ),
         },
     ),

@@ -45,14 +45,16 @@ class Erased(NamedTuple):
         """Of what patterns are made of; `partitions` of the events topic."""
         if not self.covers(fields["session_id"], fields.get("subject", "")):
             return False
-        home = partition_of(session_key(fields["tenant_id"], fields["session_id"]), partitions) if partitions else -1
-        return home == self.partition or bool(fields["first_at"] <= self.at)
+        if not partitions:
+            return bool(fields["first_at"] <= self.at)
+        return partition_of(session_key(fields["tenant_id"], fields["session_id"]), partitions) == self.partition
 
     def hides_episode(self, partition: int, offset: int, session_id: str, subject: str) -> bool:
         return partition == self.partition and offset < self.before and self.covers(session_id, subject)
 
-    def hides_contribution(self, fields: Json) -> bool:
-        return bool(fields["first_at"] <= self.at) and self.covers(fields["session_id"], fields.get("subject", ""))
+    def hides_contribution(self, fields: Json, partition: int, offset: int) -> bool:
+        """By the place of the event that brought it about."""
+        return self.hides_episode(partition, offset, fields["session_id"], fields.get("subject", ""))
 
     def told(self) -> dict[str, Any]:
         """As it stands on topics."""

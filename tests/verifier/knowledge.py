@@ -11,19 +11,16 @@ from typing import Any, Final
 
 import orjson
 
-from hmx_pipeline.compiler.knowledge.knowledge_records import records
 from hmx_pipeline.compiler.registry import knows
-from hmx_pipeline.contracts.evidence import Pattern as Name
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import WITHDRAWN_RECORDS
 from tests.verifier.faults import Kind, Report, difference
 from tests.verifier.log import Part, Row
-from tests.verifier.patterns import Pattern, Patterns
+from tests.verifier.patterns import ENDLESS, Pattern, Patterns
 from tests.verifier.rules import KNOWLEDGE
 
 Table = dict[str, Any]
 WITHDRAWN: Final = "withdrawn"
-ENDLESS: Final = 2**63
 
 
 @dataclass
@@ -57,7 +54,7 @@ def compare_knowledge(report: Report, part: Part, number: int, patterns: Pattern
         if pattern is None:
             report.add(Kind.UNFOUNDED, f"{where} pattern {name}", "nothing: no evidence speaks of it", len(entries))
             continue
-        said = _said(patterns, pattern)
+        said = patterns.said(pattern)
         _compare(report, f"{where} pattern {name}", pattern, said, entries)
         _compare_state(report, f"{where} pattern {name}", said, entries, state.get(name, {}))
         ruled = [orjson.loads(ruling.to_json()) for ruling in pattern.ruled(ENDLESS)]
@@ -113,18 +110,6 @@ def _compare(report: Report, where: str, pattern: Pattern, said: dict[str, bytes
             report.add(Kind.LOST, f"{where} {record_id}", expected, entry and entry.last["status"])
         elif entry.value != expected:
             report.add(Kind.DIFFERING, f"{where} {record_id}", *difference(expected, entry.value))
-
-
-def _said(patterns: Patterns, pattern: Pattern) -> dict[str, bytes]:
-    """When it spoke last."""
-    if not pattern.times:
-        return {}
-    spoke = max(pattern.times)
-    under, trust = patterns.under(pattern.tenant_id, spoke), patterns.trust(pattern.tenant_id, spoke)
-    team = patterns.is_team(pattern.tenant_id, spoke)
-    name, rulings = Name(*split_key(pattern.text)), pattern.ruled(spoke + 1)
-    found = records(pattern.evidence(spoke), name, under, rulings=rulings, trust=trust, team=team)
-    return {record.record_id: record.to_json() for record in found}
 
 
 def _compare_state(report: Report, where: str, said: dict[str, bytes], entries: dict[str, Entry], state: Table) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from pydantic import ValidationError
@@ -22,14 +22,19 @@ from hmx_pipeline.compiler.imported_artifacts import Imported, added, believed
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
+from hmx_pipeline.compiler.knowledge.knowledge_records import records
+from hmx_pipeline.compiler.knowledge.scopes import scope_key, scope_of
 from hmx_pipeline.compiler.registry import KINDS, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, TenantSettings, evidence_key
+from hmx_pipeline.contracts.evidence import Pattern as Name
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import (
     BARRIER_KEPT_MS,
+    CLOCK_SKEW_MS,
     CONTRIBUTION_DEBOUNCE_MS,
+    ERASURE_KEPT_MS,
     KNOWLEDGE_CHAIN,
     KNOWLEDGE_CHAINED,
     KNOWLEDGE_TOUCHED,
@@ -44,10 +49,12 @@ from hmx_pipeline.contracts.limits import (
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.contracts.ruling import Ruling
-from tests.verifier.erasures import Erased, read_mark
+from tests.verifier.erasures import Erased, mark_of, read_mark
 from tests.verifier.log import Row
 from tests.verifier.rules import CONTROLS
 from tests.verifier.sessions import Letter
+
+ENDLESS: Final = 2**63
 
 
 class Silence(NamedTuple):
@@ -208,6 +215,8 @@ class Patterns:
         """By tenant, the patterns that operators have decided on."""
         self._settings: dict[str, list[tuple[int, TenantSettings]]] = {}
         """By tenant, what operators have set for it, and where."""
+        self._erasures: dict[str, dict[str, tuple[int, Erased]]] = {}
+        """Of each tenant by id, and until when each is remembered."""
         self._named: dict[str, str] = {}
         """The subject that each kept contribution names, by evidence key."""
         self._subjects: dict[str, list[tuple[int, int]]] = {}
@@ -216,6 +225,8 @@ class Patterns:
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
         """Contributions of each tenant."""
+        self._sessions: dict[str, dict[str, tuple[Pattern, str]]] = {}
+        """Session → key of each contribution that came → its pattern, and whose it is."""
         self._sizes: dict[str, int] = {}
         """Bytes of each contribution that is kept."""
         self._bytes: Counter[str] = Counter()
@@ -292,6 +303,8 @@ class Patterns:
         pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
         key = evidence_key(contribution)
         self.counts["withdrawn" if contribution.withdrawn else "contributed"] += 1
+        if self._is_somebodys(row.offset, contribution):
+            return
         if key not in pattern.kept and (loser := self._loser(pattern, key)) is not None:
             if loser[1] == key:
                 return
@@ -309,6 +322,24 @@ class Patterns:
             fullest = min(self._bytes, key=lambda tenant: (-self._bytes[tenant], tenant))
             _, highest, owner = self._highest(fullest)
             self._lose(row.offset, owner, highest)
+
+    def _is_somebodys(self, offset: int, contribution: Contribution) -> bool:
+        """Whether it names nobody and its session names somebody. The first that names one ends what came before."""
+        session = join_key(contribution.tenant_id, contribution.session_id)
+        own = {k: one for k, one in self._sessions.get(session, {}).items() if k in one[0].kept}
+        if not contribution.subject and any(whose for _, whose in own.values()):
+            self.counts["contribution_of_somebody"] += 1
+            return True
+        claimed = sorted(k for k, (_, whose) in own.items() if contribution.subject and not whose)
+        stale = {name for each in claimed for name in self._compiled_with(own[each][0])}
+        for each in claimed:
+            self._lose(offset, own.pop(each)[0], each)
+            self.counts["contribution_claimed"] += 1
+        for name in stale:
+            self.patterns[name].forgets = True
+        pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
+        self._sessions[session] = {**own, evidence_key(contribution): (pattern, contribution.subject)}
+        return False
 
     def under(self, tenant_id: str, before: int) -> Under:
         """The endings by their form, as they stood before that offset."""
@@ -375,7 +406,7 @@ class Patterns:
         said = [said.trusted_agents for at, said in self._settings.get(tenant_id, ()) if at < before]
         agents = [one for one in said if one is not None]
         trusted = frozenset(agents[-1] if agents else ())
-        return Trust(trusted) if trusted or (named and named[-1]) else None
+        return Trust(trusted) if trusted or any(named) else None
 
     def _speak_all(self, tenant_id: str) -> None:
         for pattern in list(self.patterns.values()):
@@ -454,6 +485,11 @@ class Patterns:
             for pattern in list(self.patterns.values()):
                 if pattern.tenant_id == tenant_id and pattern.kept:
                     self._speak_later(pattern)
+            for pattern in list(self.patterns.values()) if was_team else ():
+                if pattern.tenant_id == tenant_id and (pattern.spoke or pattern.speak_at is not None):
+                    if speaks(split_key(pattern.text)[0]):
+                        self._speak_later(pattern)
+                    pattern.forgets = True
         elif self.trust(tenant_id, row.offset + 1) != trusted:
             self._speak_all(tenant_id)
 
@@ -502,13 +538,50 @@ class Patterns:
         name = join_key(ruling.tenant_id, ruling.pattern)
         known = self.patterns[name].ruled(row.offset) if name in self.patterns else ()
         others = [one for one in known if one.record_id != ruling.record_id]
+        subject, plain = scope_of(parts[1])
+        if self._rests_on_erased(row.offset, ruling, subject):
+            self.counts["ruling_on_erased"] += 1
+            return None
         if len(others) >= PATTERN_RULINGS:
             self.counts["decision_out_of_room"] += 1
         elif self._may_decide(ruling.tenant_id, name):
             self.counts["ruled"] += 1
             self._pattern(ruling.tenant_id, ruling.pattern).rulings.append((row.offset, (*others, ruling)))
             self._speak(name, row.offset)
+            shared = self.patterns.get(join_key(ruling.tenant_id, join_key(parts[0], plain)))
+            if subject and shared is not None and shared.kept:
+                self._speak_later(shared)
         return None
+
+    def _rests_on_erased(self, offset: int, ruling: Ruling, subject: str) -> bool:
+        """A decision on what was erased before it came would bring it back."""
+        known = self._erasures.get(ruling.tenant_id, {}).values()
+        whose = {mark_of(ruling.tenant_id, "subject", subject), mark_of(ruling.tenant_id, "tenant", "")}
+        if not any(
+            self.clock < until and erased.at >= ruling.at - CLOCK_SKEW_MS and (not subject or whose & erased.marks)
+            for until, erased in known
+        ):
+            return False
+        pattern = self._pattern(ruling.tenant_id, ruling.pattern)
+        if ruling.record_id in self.said(pattern, offset):
+            return False
+        rests_on = set(ruling.stated.source_memory_ids) if ruling.stated is not None else set()
+        return rests_on.isdisjoint(one.contribution_id for one in pattern.evidence(offset))
+
+    def said(self, pattern: Pattern, before: int = ENDLESS) -> dict[str, bytes]:
+        """The knowledge records that it said when it spoke last before that offset."""
+        spoke = max((at for at in pattern.times if at < before), default=None)
+        if spoke is None:
+            return {}
+        tenant_id, name = pattern.tenant_id, Name(*split_key(pattern.text))
+        evidence, under, trust = pattern.evidence(spoke), self.under(tenant_id, spoke), self.trust(tenant_id, spoke)
+        rulings, team = pattern.ruled(spoke + 1), self.is_team(tenant_id, spoke)
+        back: set[str] = set()
+        for each in () if scope_of(name.key)[0] else [one for one in evidence if one.subject]:
+            own = self.patterns.get(join_key(tenant_id, join_key(name.type, scope_key(each.subject, name.key))))
+            back |= {one.record_id for one in (own.ruled(spoke) if own else ()) if one.verb != "confirm"}
+        found = records(evidence, name, under, rulings=rulings, trust=trust, team=team, taken_back=back)
+        return {record.record_id: record.to_json() for record in found}
 
     def _erase(self, row: Row, erased: Erased, partitions: int) -> None:
         """As if what it takes had never come: whatever was compiled with it is compiled anew, with the next record."""
@@ -530,8 +603,9 @@ class Patterns:
             one.forgets, one.speak_at = True, self.clock
             heapq.heappush(self._timers, (self.clock, f"p/{name}"))
             if rulings := one.ruled(row.offset + 1):
-                one.rulings.append((row.offset + 1, tuple(_ruling_without(taken, ruling) for ruling in rulings)))
+                one.rulings.append((row.offset, tuple(_ruling_without(taken, ruling) for ruling in rulings)))
         self.counts["erased_contribution"] += len(gone)
+        self._erasures.setdefault(erased.tenant_id, {})[erased.erasure_id] = (self.clock + ERASURE_KEPT_MS, erased)
 
     def _compiled_with(self, pattern: Pattern) -> set[str]:
         """The patterns that are compiled with the contributions of this one."""

@@ -333,7 +333,8 @@ class Expected:
             return
         fields = orjson.loads(row.value or b"")
         name, tenant_id = quote(fields["contribution_id"], safe=""), fields["tenant_id"]
-        if any(mark.hides_contribution(fields) for mark in self._marks.get(tenant_id, ())):
+        place = row.number("hmx-origin-partition"), row.number("hmx-origin-offset")
+        if any(mark.hides_contribution(fields, *place) for mark in self._marks.get(tenant_id, ())):
             root = self._root_of(tenant_id)
             self.ghosts.see(root, tenant_id, EVIDENCE, number, row)
             self.ghosts.contributions[root].add(name.encode())

@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN
+from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import (
     ERASURE_KEPT_MS,
     RECENT_IDS,
@@ -124,11 +125,14 @@ class Reference:
         self._partition, self._partitions, self._rules = partition, partitions, rules
         self._offset = 0
         self._held = 0
+        self._owners: dict[str, str] = {}
+        """Forgotten session → whose it was."""
         self._timers: list[tuple[int, str]] = []
         self._set: dict[str, int] = {}
         """Key → its earliest timer; one that comes up too early is set again."""
-        self._past: dict[str, dict[str, tuple[int, Erased]]] = {}
-        """Of each tenant the erasures by id, and until when each is remembered."""
+        self._past: dict[str, dict[str, tuple[int, Erased, dict[str, int]]]] = {}
+        """Of each tenant the erasures by id, until when each is remembered, and the times of its sessions' last events
+        by their marks."""
         self._asked: dict[str, Barrier] = {}
         """Barriers that wait."""
         self._behind: dict[str, Event] = {}
@@ -162,30 +166,40 @@ class Reference:
         """Sessions that it covers are forgotten as they are; what waits in them is refused, and so is what waits
         elsewhere and names its subject itself."""
         own = [session for session in self.made.sessions.values() if session.tenant_id == erased.tenant_id]
-        gone = {one.key for one in own if erased.covers(one.session_id, one.segments.subject)}
+        gone = {one.key: one.newest for one in own if erased.covers(one.session_id, one.segments.subject)}
         waits = [(session, event) for session in own for event in session.waiting + session.early]
         for session, event in sorted(waits, key=lambda each: _held_key(*each)):
             if session.key in gone or erased.covers(session.session_id, named_subject(event)):
                 (session.waiting if event in session.waiting else session.early).remove(event)
                 del session.held[event.event_id]
                 self._held -= 1
+                if session.key in gone:
+                    gone[session.key] = max(gone[session.key], event.instant)
                 self._refuse(event.row, Rejection(Reason.ERASED))
-        marks = erased.marks | {
-            mark_of(erased.tenant_id, "session", self.made.sessions[key].session_id) for key in gone
-        }
+        found = {mark_of(erased.tenant_id, "session", split_key(key)[1]): at for key, at in gone.items()}
         for key in gone:
-            del self.made.sessions[key]
+            if subject := self.made.sessions.pop(key).segments.subject:
+                self._owners[key] = subject
+        for key, subject in self._owners.items():
+            tenant_id, session_id = split_key(key)
+            if tenant_id == erased.tenant_id and erased.covers(session_id, subject):
+                self._owners[key] = NOBODY_KNOWN
         self.made.counts["erased_session"] += len(gone)
-        erased = erased._replace(marks=marks)
-        self._past.setdefault(erased.tenant_id, {})[erased.erasure_id] = (self.made.clock + ERASURE_KEPT_MS, erased)
+        erased = erased._replace(marks=erased.marks | found.keys())
+        until, newest = self.made.clock + ERASURE_KEPT_MS, {mark: at // 1_000_000 for mark, at in found.items()}
+        self._past.setdefault(erased.tenant_id, {})[erased.erasure_id] = (until, erased, newest)
         self.made.erased.append(erased)
         self.made.evidence.append(Passed("erasure", erased.tenant_id, "", erased, self._offset))
 
     def _is_erased(self, event: Event) -> bool:
         """Is it of a past that is erased? An erasure is remembered for longer than the log keeps its records."""
-        known = self._past.get(event.fields["tenant_id"], {}).values()
-        about = event.instant // 1_000_000, event.fields["session_id"], named_subject(event)
-        return any(self.made.clock < until and erased.is_late(*about) for until, erased in known)
+        tenant_id, session_id, at = event.fields["tenant_id"], event.fields["session_id"], event.instant // 1_000_000
+        own = mark_of(tenant_id, "session", session_id)
+        return any(
+            self.made.clock < until
+            and (at <= newest.get(own, NEVER) or erased.is_late(at, session_id, named_subject(event)))
+            for until, erased, newest in self._past.get(tenant_id, {}).values()
+        )
 
     def lost(self, ranges: list[tuple[int, int]]) -> None:
         """What retention deleted before it was read."""
@@ -246,6 +260,8 @@ class Reference:
             self._say(session.segments.so_far() if whole else session.segments.stated())
             self._remind(f"s/{session.key}", session.deadline)
         else:
+            if session.segments.subject:
+                self._owners[session.key] = session.segments.subject
             del self.made.sessions[session.key]
             self.made.counts["session_forgotten"] += 1
 
@@ -274,6 +290,7 @@ class Reference:
             if session is None:
                 tenant, name = event.fields["tenant_id"], event.fields["session_id"]
                 session = Session(event.session, tenant, name, Segments(tenant, name, self.made.counts))
+                session.segments.subject = self._owners.pop(event.session, "")
                 self.made.sessions[event.session] = session
             self._arrive(session, event)
         elif known == event.digest:
@@ -383,7 +400,7 @@ class Reference:
 
     def _release(self, session: Session, event: Event, *, late: bool) -> None:
         index = session.index
-        if not session.segments.subject and (named := named_subject(event)):
+        if (session.segments.subject in ("", NOBODY_KNOWN) or index == 0) and (named := named_subject(event)):
             self._say(session.segments.claimed(named))
         value = episode(event, self._partition, index, session.run, late, session.segments.subject)
         self.made.episodes.append(Episode(event.row.offset, session.key, value))

@@ -65,7 +65,8 @@ def rulings(events: Sequence[Json], dice: random.Random, count: int) -> list[Rul
     made = []
     for n, name in enumerate(dice.sample(sorted(found), count)):
         verb = (RulingVerb.CONFIRM, RulingVerb.CORRECT, RulingVerb.RETRACT)[n % 3]
-        asked = RulingRequest(text="Our database is Oracle.") if verb is RulingVerb.CORRECT else RulingRequest()
+        said_instead = {"text": "Our database is Oracle.", "value": "Oracle"} if verb is RulingVerb.CORRECT else {}
+        asked = RulingRequest.model_validate(said_instead)
         made.append(make_ruling(found[name], verb, asked, START_MS + n))
     return made
 

@@ -9,8 +9,7 @@ from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, 
 from hmx_pipeline.cli.memory import opened, tenant_or_only
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.erasure import ErasedScope
-from hmx_pipeline.kafka.control_producer import append_erasure
-from hmx_pipeline.runtime.barriers import LackingError
+from hmx_pipeline.kafka.control_producer import NotInLogError
 from hmx_pipeline.settings import Settings
 
 
@@ -19,6 +18,9 @@ def erase(
     subject: Annotated[str | None, typer.Option(help="Erase what is known of this subject, and its sessions.")] = None,
     session: Annotated[str | None, typer.Option(help="Erase this session.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Erase the whole tenant.")] = False,
+    erasure: Annotated[
+        str | None, typer.Option("--id", help="Erase nothing: only make the receipt of this erasure, within a week.")
+    ] = None,
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt to this file.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait until it is gone, in seconds.")] = 120.0,
     as_json: AsJson = False,
@@ -32,26 +34,31 @@ def erase(
 
     Example: hmx erase --tenant acme --subject user-7 --receipt user-7.json
     """
-    from hmx_pipeline.queries.erasure_query import NothingToEraseError, make_receipt, plan_erasure
+    from hmx_pipeline.queries import erasure_query
 
     chosen = [scope for scope, given in zip(ErasedScope, (subject, session, everything), strict=True) if given]
     if len(chosen) != 1:
         fail("give exactly one of --subject, --session and --all", 2)
-    settings = Settings.load()
+    settings, what = Settings.load(), (chosen[0], subject or session or "")
     settings.require_control_key()
     with opened() as store, saying("looking for it in memory") as say:
         tenant_or_only(store, tenant)
-        try:
-            erasure, held = plan_erasure(store, tenant, chosen[0], subject or session or "")
-        except NothingToEraseError as error:
-            fail(str(error))
-        if lacking := append_erasure(settings, erasure):
-            fail(lacking)
-        try:
+
+        def wait() -> None:
             wait_for_all(settings, timeout, say)
-        except LackingError as error:
-            fail(f"the erasure is in the log, but memory has not followed after {timeout:.0f} s ({error}): `hmx wait`")
-        made = make_receipt(settings, store, erasure, held)
+
+        try:
+            if erasure is None:
+                made = erasure_query.erase(settings, store, tenant, *what, wait)
+            else:
+                made = erasure_query.receipt_of(settings, store, tenant, erasure, *what, wait)
+        except (erasure_query.NothingToEraseError, NotInLogError) as error:
+            fail(str(error))
+        except erasure_query.NotFollowedError as error:
+            fail(
+                f"the erasure is in the log, but memory has not followed after {timeout:.0f} s ({error}): for its"
+                f" receipt, give --id {error.erasure_id} too"
+            )
     if receipt is not None:
         receipt.write_bytes(made.to_json() + b"\n")
     if as_json:

@@ -27,19 +27,22 @@ def new(
     subject: Annotated[
         str | None, typer.Option(help="The only person whose memory the key opens, beside what the tenant shares.")
     ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="The only agent whose events the key writes; without one it proves no agent.")
+    ] = None,
 ) -> None:
     """Creates an API key: prints it once, and adds its SHA-256 to the file. Services accept it from the next request.
 
     Exit code: 0 created, 1 the file cannot be written. Example: HMX_API_KEYS=keys.txt hmx keys new acme --scope read
     """
     file = _file()
-    for what, name in (("tenant", tenant), ("subject", subject)):
+    for what, name in (("tenant", tenant), ("subject", subject), ("agent", agent)):
         if name is not None and (not name.strip() or not name.isprintable() or name != name.strip() or too_long(name)):
-            fail(f"a {what} needs printable characters, no space at either end, and at most {ID_BYTES} bytes")
+            fail(f"the {what} needs printable characters, no space at either end, and at most {ID_BYTES} bytes")
     if subject is not None and Scope.ADMIN in (scope or ()):
         fail("the scope admin is an operator's: leave out --subject, or the scope")
     try:
-        key = add(file, Grant(tenant, frozenset(scope) if scope else USUAL, subject))
+        key = add(file, Grant(tenant, frozenset(scope) if scope else USUAL, subject, agent))
     except OSError as error:
         fail(f"{file}: {error.strerror}")
     ERR.print("the key; it cannot be shown again:")
@@ -48,7 +51,7 @@ def new(
 
 @group.command("list")
 def listed(as_json: AsJson = False) -> None:
-    """Lists the ids, tenants, scopes and subjects of all keys. The keys themselves are not stored.
+    """Lists the ids, tenants, scopes, subjects and agents of all keys. The keys themselves are not stored.
 
     Exit code: 0 printed, 1 the file cannot be read. Example: hmx keys list
     """
@@ -61,12 +64,14 @@ def listed(as_json: AsJson = False) -> None:
     if as_json:
         print_json(
             [
-                {"id": one, "tenant": tenant, "scopes": scopes.split(), **({"subject": subject} if subject else {})}
-                for one, tenant, scopes, subject in rows
+                {"id": one, "tenant": tenant, "scopes": scopes.split()}
+                | ({"subject": subject} if subject else {})
+                | ({"agent": agent} if agent else {})
+                for one, tenant, scopes, subject, agent in rows
             ]
         )
     else:
-        OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes", "subject"), rows))
+        OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes", "subject", "agent"), rows))
 
 
 @group.command()
@@ -89,10 +94,10 @@ def revoke(
     ERR.print("revoked")
 
 
-def _told(grant: Grant | None) -> tuple[str, str, str]:
+def _told(grant: Grant | None) -> tuple[str, str, str, str]:
     if grant is None:
-        return "?", "invalid line", ""
-    return grant.tenant, " ".join(sorted(grant.scopes)), grant.subject or ""
+        return "?", "invalid line", "", ""
+    return grant.tenant, " ".join(sorted(grant.scopes)), grant.subject or "", grant.agent or ""
 
 
 def _file() -> Path:

@@ -1,6 +1,5 @@
 """`hmx knowledge`: lists what memory knows, and confirms, corrects or retracts it by an event in the log."""
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -12,7 +11,7 @@ from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
-from hmx_pipeline.kafka.control_producer import append_ruling
+from hmx_pipeline.kafka.control_producer import NotInLogError
 from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
 
@@ -113,27 +112,23 @@ def retract(
 def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_json: bool, **said: str) -> None:
     from pydantic import ValidationError
 
-    from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, make_ruling
+    from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, rule
 
     settings = Settings.load()
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
         record = _find(store, chosen, asked)
         try:
-            ruling = make_ruling(record, verb, RulingRequest(**said), int(time.time() * 1000))
-        except RulingError as error:
+            with saying("appending the ruling") as say:
+                ruling = rule(settings, record, verb, RulingRequest(**said))
+                wait_for_all(settings, timeout, say)
+        except (RulingError, NotInLogError) as error:
             fail(str(error))
+        except LackingError as error:
+            fail(f"the ruling is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             fail(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", 2)
-        with saying("appending the ruling") as say:
-            lacking = append_ruling(settings, ruling)
-            if lacking:
-                fail(lacking)
-            try:
-                wait_for_all(settings, timeout, say)
-            except LackingError as error:
-                fail(f"the ruling is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
         shown = ruling.stated.record_id if ruling.stated is not None else ruling.record_id
         found = store.get_knowledge(chosen, shown) or record
     before = earlier(record)

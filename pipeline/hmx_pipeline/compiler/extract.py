@@ -6,6 +6,7 @@ from typing import Any, Final
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind
 from hmx_pipeline.compiler.knowledge.scopes import scoped
 from hmx_pipeline.compiler.registry import KINDS, states
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id
 from hmx_pipeline.segments.outcome import outcome_of
 from hmx_pipeline.segments.pairing import actions
@@ -24,7 +25,7 @@ def statements(segment: Segment) -> list[Contribution]:
 
 
 def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribution]:
-    if not segment.steps:
+    if not segment.steps or segment.whose == NOBODY_KNOWN:
         return []
     acted = actions(segment)
     outcome = outcome_of(segment, acted)
@@ -37,6 +38,7 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
             tags=found.tags,
             lineage_tags=_lineage_tags(segment, found.source_events),
             body=found.body,
+            tellers=_tellers(segment, found.source_events) if states(found.kind or kind.name) else [],
         )
         for kind in kinds
         for told in kind.extract(segment, outcome, acted)
@@ -47,6 +49,13 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
 def withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
     """Return the contribution that withdraws what the segment contributed to a pattern."""
     return _about(segment, pattern, withdrawn=True)
+
+
+def _tellers(segment: Segment, source_events: Sequence[str]) -> list[str]:
+    """Return the agents of the typed source events, if another than the segment's is among them."""
+    sources = set(source_events)
+    found = {step.teller for step in segment.steps if step.teller and step.event_id in sources}
+    return sorted(found) if found - {segment.agent_id} else []
 
 
 def _lineage_tags(segment: Segment, source_events: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from hmx_pipeline.contracts.limits import (
     CONTRIBUTION_BYTES,
     KB,
     MB,
+    OWNERS_KEPT,
     PARTITION_CONTRIBUTION_BYTES,
     PARTITION_SESSION_BYTES,
     PATTERN_CONTRIBUTIONS,
@@ -39,6 +40,15 @@ class Effect(ExplainedCode):
     IMPORTED = "imported", "an artifact learnt elsewhere was imported for a tenant, or for one of its agents"
     ERASED_SESSION = "erased_session", "an operator has erased a session that the stage still held"
     ERASED_CONTRIBUTION = "erased_contribution", "a contribution of an erased session was removed"
+    CONTRIBUTION_CLAIMED = (
+        "contribution_claimed",
+        "a session said it while nobody was named in it: it comes again as its subject's",
+    )
+    CONTRIBUTION_OF_SOMEBODY = (
+        "contribution_of_somebody",
+        "it names nobody, and its session is somebody's: it was left out",
+    )
+    RULING_ON_ERASED = "ruling_on_erased", "a ruling came after what it decides on was erased: it was not taken"
     RULED = "ruled", "an operator has confirmed, corrected or retracted a knowledge record"
     ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
     KNOWLEDGE_ACTIVE = "knowledge_active", "a knowledge record was published that holds"
@@ -58,6 +68,10 @@ class Effect(ExplainedCode):
     SESSION_FORGOTTEN_HEAVY = (
         "session_forgotten_heavy",
         f"over {PARTITION_SESSION_BYTES // MB:,} MB of traces: the tenant with the most lost the longest silent one",
+    )
+    SESSION_OWNER_LOST = (
+        "session_owner_lost",
+        f"over {OWNERS_KEPT:,} forgotten sessions of subjects: what comes without a name is now seen by nobody",
     )
     WINDOW_FULL = "window_full", "too much waited behind gaps: the first event was released before its time"
     SEGMENT_OUT_OF_REACH = (

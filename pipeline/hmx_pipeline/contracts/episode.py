@@ -19,6 +19,8 @@ RESERVED: Final = "hmx"
 SUBJECT_ID: Final = "subject_id"
 SUBJECTS: Final = (SUBJECT_ID, "user_id", "userId")
 """Metadata keys that name the subject of an event, in order of preference."""
+NOBODY_KNOWN: Final = "?"
+"""Subject of what is somebody's, and nobody knows any more whose: nobody sees it, and it teaches nothing."""
 _SUBJECTS: Final = frozenset(SUBJECTS)
 _DIRECT: Final = {  # HMX-E §10: event field → trace field
     "event_id": "id",
@@ -190,6 +192,18 @@ def subject_of(fields: Mapping[str, Any]) -> str:
     metadata = fields.get("metadata") or {}
     carried = metadata.get(RESERVED)
     return named_subject(metadata) or (str(carried.get("subject", "")) if type(carried) is dict else "")
+
+
+def is_visible(owner: str, subject: str) -> bool:
+    """Return True if a subject may see what is this owner's; without an owner it is the tenant's."""
+    return owner in ("", subject)
+
+
+def own_session(subject: str, session_id: str) -> str:
+    """Return the name of a session that only keys bound to this subject write: nobody takes another's session, or gets
+    into it, by its name."""
+    prefix = f"{subject.replace('%', '%25').replace('/', '%2F')}/"
+    return session_id if session_id.startswith(prefix) else prefix + session_id
 
 
 def as_sent(fields: dict[str, Any]) -> dict[str, Any]:

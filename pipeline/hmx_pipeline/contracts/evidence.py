@@ -40,6 +40,10 @@ EXTRACTED: Final = "extracted_memories"
 """Name of the step of a client's message that carries facts which the client's own model extracted."""
 
 
+UNPROVEN: Final = "?"
+"""Stands for the agent of an event if no key vouches for it; nobody trusts it."""
+
+
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One event as mining sees it. Empty text or None means that the event does not say."""
 
@@ -73,6 +77,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """For a call: paths (`a.b`, `list[]`) and values of its plain arguments."""
     subject: str = ""
     """The person that the event is about."""
+    teller: str = ""
+    """For a typed event, the agent that tells it; UNPROVEN if a key that is not the agent's brought it."""
 
 
 class SegmentOutcome(StrEnum):
@@ -133,6 +139,8 @@ class Contribution(Model):
     withdrawn: bool = False
     subject: Annotated[str, Field(exclude_if=lambda subject: not subject)] = ""
     """Whose session the segment belongs to, if that is known."""
+    tellers: Annotated[list[str], Field(exclude_if=lambda tellers: not tellers)] = Field(default_factory=list)
+    """The agents of the typed events that this rests on, unless all are the segment's agent."""
 
     def __hash__(self) -> int:
         """Hash by id, so that results of functions on contributions can be cached."""
@@ -213,6 +221,9 @@ class TenantSettings(Model):
     somebody's own things."""
     trusted_agents: Annotated[list[Name], Field(max_length=TRUSTED_AGENTS)] | None = None
     """Agents whose typed events count more than a user. A typed event of any other agent counts like an assistant."""
+
+    names_subjects: Literal[True] | None = None
+    """True once an event of the tenant has named a subject. No operator sets this, and nothing takes it back."""
 
     def after(self, known: "TenantSettings | None") -> "TenantSettings":
         """Return what is set once this is set after what was known."""

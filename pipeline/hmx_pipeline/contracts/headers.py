@@ -22,6 +22,8 @@ KIND: Final = "hmx-kind"
 CONTROL_KINDS: Final = (b"tick", b"barrier", b"archive", b"import", b"ruling", b"erasure", b"tenant")
 """Values of KIND on the evidence topic that are no contribution."""
 AUTHENTICATION: Final = "hmx-authentication"
+AGENT_UNPROVEN: Final = "hmx-agent-unproven"
+"""On an event that the service took with a key that is not bound to the event's agent."""
 REROUTED_FROM: Final = "hmx-rerouted-from"
 """On the copy of a rerouted event: its first position, and our signature."""
 ORIGIN_TOPIC: Final = "hmx-origin-topic"
@@ -127,3 +129,9 @@ def header(headers: Iterable[tuple[str, bytes]] | None, name: str) -> bytes | No
         if key == name:
             found = value
     return found
+
+
+def origin_of(headers: Headers | None) -> tuple[int, int] | None:
+    """Return partition and offset of the input that an output came from; None if they are missing or malformed."""
+    place = [header(headers, name) or b"" for name in (ORIGIN_PARTITION, ORIGIN_OFFSET)]
+    return (int(place[0]), int(place[1])) if all(part.isdigit() for part in place) else None

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.event import Name
 from hmx_pipeline.contracts.keys import join_key
-from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
 
 
 class RulingVerb(StrEnum):
@@ -33,6 +33,8 @@ class Ruling(Model):
     at: int
     """When it was decided, in milliseconds."""
     reason: str = ""
+    subject: Annotated[str, Field(exclude_if=lambda subject: not subject)] = ""
+    """Whose own decision it is, by a key that is bound to this subject; empty for an operator's."""
     stated: KnowledgeRecord | None = None
     """The record that holds instead; of a correction only."""
 
@@ -43,6 +45,10 @@ class Ruling(Model):
         if self.stated is not None and (self.stated.tenant_id, self.stated.pattern) != (self.tenant_id, self.pattern):
             raise ValueError("it states a record of another pattern")
         return self
+
+    @property
+    def authority(self) -> Authority:
+        return Authority.USER if self.subject else Authority.OPERATOR
 
     @property
     def key(self) -> str:

@@ -15,7 +15,7 @@ from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.event_rows import Places, Projection, Role
 from hmx_pipeline.contracts.event_types import EVENT_TYPES, EventType, event_type
-from hmx_pipeline.contracts.evidence import EXTRACTED, Step
+from hmx_pipeline.contracts.evidence import EXTRACTED, UNPROVEN, Step
 from hmx_pipeline.contracts.limits import (
     EVENT_BYTES,
     MB,
@@ -96,12 +96,16 @@ def _split(places: Places) -> Paths:
 _READERS: Final = {name: _of_row(row) for name, row in EVENT_TYPES.items()}
 
 
-def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = STEP_TEXT) -> Step:
-    """Return the step at `index` of its session, dated `at_ms` (milliseconds), with at most `characters` of text."""
+def step_of(
+    fields: dict[str, Any], at_ms: int, index: int, characters: int = STEP_TEXT, *, proven: bool = True
+) -> Step:
+    """Return the step at `index` of its session, dated `at_ms` (milliseconds), with at most `characters` of text.
+    `proven`: False if nothing vouches for the agent that it names."""
     kind = _READERS.get(fields["event_type"]) or _reader(fields["event_type"])
     role, fixed_name, actor, name, text, arguments, ok, exit_code, call_id, target, about, projection = kind
     content = fields["content"]
     told = extracted(fields["metadata"]) if role is _MESSAGE and "metadata" in fields else None
+    typed = projected(projection, fields) if projection is not None and "session_id" in fields else None
     said = told or (_first(content, text) if text else None)
     found, listed = _found(said) if type(said) is dict or type(said) is list else ((), ())
     asked = _parsed(_first(content, arguments)) if arguments else None
@@ -122,9 +126,10 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         usable_tags(fields["tags"])[:STEP_TAGS] if "tags" in fields else (),
         found,
         listed,
-        projected(projection, fields) if projection is not None and "session_id" in fields else None,
+        typed,
         _arguments(asked) if role is _CALL else (),
         named_subject(fields["metadata"]) if "metadata" in fields else "",
+        (fields.get("agent_id", "") if proven else UNPROVEN) if typed is not None else "",
     )
 
 

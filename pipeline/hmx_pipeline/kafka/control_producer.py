@@ -28,6 +28,16 @@ DELIVERY_MS: Final = 15_000
 """Minimum timeout, because a sent record may still arrive and the result should be known."""
 
 
+class NotInLogError(Exception):
+    """The log lacks a decision, or has it in some partitions only; the message says why."""
+
+
+def into_log(lacking: str) -> None:
+    """Takes an append's error message. Raises NotInLogError unless everything is in the log."""
+    if lacking:
+        raise NotInLogError(lacking)
+
+
 def append_imports(settings: Settings, given: Sequence[Import]) -> str:
     """Appends imports to the tenant's events partition. Raises as kafka.preflight does."""
     partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], int(time.time() * 1000)

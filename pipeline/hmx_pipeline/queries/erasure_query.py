@@ -1,22 +1,24 @@
-"""Erasure query: makes an erasure from what memory holds, and its receipt once memory is without it.
+"""Erasure query: erases a subject, a session or a tenant, and makes the receipt once memory is without it.
 
-Enters: what to erase. Leaves: an `Erasure` for the log, later a signed `Receipt`; the caller appends and waits in
-between. Raises NothingToEraseError, and what reading Kafka and Redis raises.
+Enters: what to erase. Leaves: a signed `Receipt`, or its id if memory has not followed in time; the receipt is then
+asked for by that id. Raises NothingToEraseError, NotInLogError, and what reading Kafka and Redis raises.
 """
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, mark_of
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.limits import ERASED_SESSIONS
 from hmx_pipeline.contracts.receipt import Receipt, seed_of, signed
 from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.kafka.control_producer import append_erasure, into_log
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.topic_files import connect, read_cluster
+from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.erased_memory import HeldRecords
+from hmx_pipeline.store.erased_memory import Erasures, HeldRecords
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import (
     ARTIFACTS,
@@ -33,14 +35,29 @@ from hmx_pipeline.topology import (
 _KEPT: Final = (EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, EVIDENCE_DLQ)
 _COMPACTED: Final = (ARTIFACTS, KNOWLEDGE, SESSION_STATE, PATTERN_STATE)
 _UNLIMITED: Final = ("", "-1")
+RECEIPT_KEPT_S: Final = 7 * 86_400
+"""How long the receipt of an erasure can be asked for."""
 
 
 class NothingToEraseError(LookupError):
     """Memory holds nothing of it; the message says how to go on."""
 
 
-def plan_erasure(store: Store, tenant: str, scope: ErasedScope, name: str) -> tuple[Erasure, HeldRecords]:
-    """Returns the erasure, and what memory holds of it."""
+class NotFollowedError(Exception):
+    """The erasure is in the log, but memory has not followed yet; the message says what is missing."""
+
+    def __init__(self, erasure_id: str, lacking: str) -> None:
+        super().__init__(lacking)
+        self.erasure_id = erasure_id
+
+
+Wait = Callable[[], None]
+"""Waits until memory has followed the log; raises LackingError."""
+
+
+def erase(settings: Settings, store: Store, tenant: str, scope: ErasedScope, name: str, wait: Wait) -> Receipt:
+    """Erases up to now."""
+    settings.require_control_key()
     sessions = sorted(store.sessions_of(tenant, name)) if scope is ErasedScope.SUBJECT else []
     if len(sessions) > ERASED_SESSIONS:
         raise NothingToEraseError(f"the subject has over {ERASED_SESSIONS:,} sessions: erase them by session")
@@ -56,14 +73,34 @@ def plan_erasure(store: Store, tenant: str, scope: ErasedScope, name: str) -> tu
     if not held.events and not held.contributions:
         what = "nothing" if scope is ErasedScope.TENANT else f"nothing of this {scope}"
         raise NothingToEraseError(f"memory holds {what}: if its events have just been published, run `hmx wait` first")
-    return erasure, held
+    store.keep_held(erasure, held, RECEIPT_KEPT_S)
+    into_log(append_erasure(settings, erasure))
+    return _receipt(settings, store, erasure, held, wait)
 
 
-def make_receipt(settings: Settings, store: Store, erasure: Erasure, before: HeldRecords) -> Receipt:
-    """Returns the signed receipt; memory must have followed the log beyond the erasure."""
+def receipt_of(
+    settings: Settings, store: Store, tenant: str, erasure_id: str, scope: ErasedScope, name: str, wait: Wait
+) -> Receipt:
+    """Makes the receipt of an earlier erasure. What was erased is named again, because nothing in memory does so any
+    more."""
+    found = store.kept_held(tenant, erasure_id, scope, name)
+    if found is None:
+        raise NothingToEraseError("the tenant has no erasure with this id and name, or it is older than a week")
+    return _receipt(settings, store, *found, wait)
+
+
+def _receipt(settings: Settings, store: Store, erasure: Erasure, before: HeldRecords, wait: Wait) -> Receipt:
+    """Returns the signed receipt once memory is without it."""
     tenant = erasure.tenant_id
-    left = store.held(erasure)
-    gone = {"events": before.events - left.events, "contributions": len(before.contributions - left.contributions)}
+    try:
+        wait()
+    except LackingError as error:
+        raise NotFollowedError(erasure.erasure_id, str(error)) from None
+    marks = [mark for mark in _marks(settings) if mark.erasure_id == erasure.erasure_id]
+    left = store.held(erasure, Erasures(marks))
+    if left.events:
+        raise NotFollowedError(erasure.erasure_id, f"memory still holds {left.events:,} of its events")
+    gone = {"events": before.events, "contributions": len(before.contributions - left.contributions)}
     restated = {}
     lookups: tuple[tuple[str, frozenset[str], Callable[[str, str], object]], ...] = (
         ("artifacts", before.artifacts, store.get_artifact),
@@ -81,16 +118,14 @@ def make_receipt(settings: Settings, store: Store, erasure: Erasure, before: Hel
         issued_at=format_ms(int(time.time() * 1000)),
         gone=gone,
         restated=restated,
-        positions=_positions(settings, erasure.erasure_id),
+        positions={f"{EVENTS}/{mark.partition}": mark.before for mark in marks},
         last_copy=_last_copies(settings, erasure.at),
     )
     return signed(receipt, seed_of(settings.require_control_key()))
 
 
-def _positions(settings: Settings, erasure_id: str) -> dict[str, int]:
-    """Reads where the erasure stands in the log, from its marks."""
-    marks = erasure_marks(settings.require_kafka(), settings.topic_prefix)
-    return {f"{EVENTS}/{mark.partition}": mark.before for mark in marks if mark.erasure_id == erasure_id}
+def _marks(settings: Settings) -> Iterator[ErasureMark]:
+    return erasure_marks(settings.require_kafka(), settings.topic_prefix)
 
 
 def _last_copies(settings: Settings, at: int) -> dict[str, str]:

@@ -1,20 +1,26 @@
-"""Knowledge query: lists what a tenant's memory knows, and makes the ruling of an operator on one record.
+"""Knowledge query: lists what a tenant's memory knows, and rules on one record.
 
-Enters: filters, or what an operator decided. Leaves: a page of records, or a `Ruling`. Raises StoreUnavailableError,
+Enters: filters, or what was decided. Leaves: a page of records, or a `Ruling` in the log. Raises StoreUnavailableError,
 and RulingError for a ruling that would change nothing or make no sense.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field
 
+from hmx_pipeline.compiler.knowledge.claim_names import USER
+from hmx_pipeline.compiler.knowledge.claims import claims
 from hmx_pipeline.compiler.knowledge.rulings import correction
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.knowledge import HOLDS, Authority, Kind, KnowledgeRecord, Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.kafka.control_producer import append_ruling, into_log
+from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.subject_view import sees_knowledge
 
 READ: Final = 200
 """Records read from Redis at a time."""
@@ -48,7 +54,7 @@ class KnowledgeFilter(NamedTuple):
         at = milliseconds(record["created_at"])
         text = record["text"].casefold()
         return (
-            (self.sees is None or record.get("subject_id") in (None, self.sees))
+            (self.sees is None or sees_knowledge(record, self.sees))
             and all(
                 wanted is None or record.get(name) == wanted
                 for name, wanted in (
@@ -98,8 +104,8 @@ class RulingRequest(Model):
     reason: Annotated[str, Field(max_length=200)] = ""
 
 
-def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int) -> Ruling:
-    """Raises RulingError."""
+def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int, subject: str = "") -> Ruling:
+    """`subject`: who decides about the own memory; empty for an operator. Raises RulingError."""
     known = KnowledgeRecord.model_validate(record)
     if known.kind is Kind.CONFLICT and verb is not RulingVerb.RETRACT:
         raise RulingError("a conflict cannot hold: confirm or correct one of its sides")
@@ -108,7 +114,8 @@ def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int) ->
     stated = None
     if verb is RulingVerb.CORRECT:
         text = said.text.strip() or _with_value(known, said.value.strip())
-        stated = correction(known, text, said.value.strip() or text, at)
+        value = said.value.strip() or _value_in(known, text)
+        stated = correction(known, text, value, at, Authority.USER if subject else Authority.OPERATOR)
     elif said.text or said.value:
         raise RulingError(f"{verb} takes a reason only; a new text or value is a correction")
     return Ruling(
@@ -118,8 +125,16 @@ def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int) ->
         verb=verb,
         at=at,
         reason=said.reason.strip(),
+        subject=subject,
         stated=stated,
     )
+
+
+def rule(settings: Settings, record: Json, verb: RulingVerb, said: RulingRequest, subject: str = "") -> Ruling:
+    """Rules on a record: the ruling is in the log. Raises RulingError, NotInLogError, and what reading Kafka raises."""
+    ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject)
+    into_log(append_ruling(settings, ruling))
+    return ruling
 
 
 def _with_value(known: KnowledgeRecord, value: str) -> str:
@@ -129,6 +144,23 @@ def _with_value(known: KnowledgeRecord, value: str) -> str:
     if not old or old not in known.text:
         raise RulingError("its text does not show its value: send the whole text")
     return known.text.replace(old, value)
+
+
+def _value_in(known: KnowledgeRecord, text: str) -> str:
+    """Return what a whole statement says of the record's subject: what stands where the old value stood, else what
+    reads like it."""
+    old = str(known.body.get("object", ""))
+    if not old:
+        return text
+    before, found, after = known.text.partition(old)
+    if found and (before or after) and text.startswith(before) and text.endswith(after):
+        between = text[len(before) : len(text) - len(after)].strip()
+        if between:
+            return between
+    alike = [c.value for c in claims(text, USER) if c.predicate == known.body.get("predicate") and c.value]
+    if not alike:
+        raise RulingError("the text does not show the new value: give the value, too")
+    return alike[0]
 
 
 def earlier(record: Json) -> str | None:

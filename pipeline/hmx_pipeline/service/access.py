@@ -28,8 +28,8 @@ OPEN: Final = "hx_test_"
 WINDOW_S: Final = 60
 TENANTS: Final = 65_536
 """Tenants with a rate limit count of their own per minute; the others share one count."""
-SUBJECT: Final = "hmx.subject"
-"""Where a request's scope says whom its key is bound to."""
+GRANT: Final = "hmx.grant"
+"""Where a request's scope says what its key allows."""
 _SCHEME: Final = "bearer "
 
 
@@ -54,7 +54,7 @@ class Access:
             grant = self._keys.grant(key)
         else:
             tenant = (key.removeprefix(OPEN) if key.startswith(OPEN) else "") or named
-            grant = Grant(tenant, frozenset(Scope)) if tenant else None
+            grant = Grant(tenant, frozenset(Scope), open=True) if tenant else None
         return grant if grant and grant.tenant and grant.tenant != CONTROL_TENANT else None
 
     def limits(self, tenant: str) -> tuple[dict[str, str], bool]:
@@ -97,7 +97,7 @@ def admit(connection: HTTPConnection, scope: Scope) -> str:
     if too_long(grant.tenant):
         raise ProblemError(ProblemKind.ID_TOO_LONG, f"the tenant has more than {ID_BYTES} bytes", path="$.tenant_id")
     connection.scope[TENANT] = grant.tenant  # for logs and answers
-    connection.scope[SUBJECT] = grant.subject
+    connection.scope[GRANT] = grant
     connection.scope[LIMITS], kept = access.limits(grant.tenant)
     if named not in (None, grant.tenant):
         raise ProblemError(ProblemKind.FORBIDDEN, f"the key belongs to another tenant: leave out the header {HEADER}")
@@ -131,10 +131,15 @@ def admitted(connection: HTTPConnection, tenant: str, scope: Scope = Scope.READ)
     return scope in grant.scopes
 
 
+def grant_of(connection: HTTPConnection) -> Grant:
+    """Returns what the key of an admitted request allows."""
+    grant: Grant = connection.scope[GRANT]
+    return grant
+
+
 def bound_to(connection: HTTPConnection) -> str | None:
     """Returns the subject that an admitted request's key is bound to; None if it is the tenant's."""
-    subject: str | None = connection.scope.get(SUBJECT)
-    return subject
+    return grant_of(connection).subject
 
 
 def subject_for(bound: str | None, named: str | None) -> str | None:

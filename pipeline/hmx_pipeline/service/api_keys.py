@@ -1,7 +1,7 @@
 """API keys: a file with the SHA-256, tenant and scopes of each key; the keys themselves are not stored.
 
-Enters: lines `SHA-256 tenant<tab>scopes<tab>subject`; without scopes a key reads and writes, without a subject it is
-the tenant's. Leaves: a key's grant, or None.
+Enters: lines `SHA-256 tenant<tab>scopes<tab>subject<tab>agent`; without scopes a key reads and writes, without a
+subject it is the tenant's, without an agent it vouches for none. Leaves: a key's grant, or None.
 Services reload a changed file, so revocation works from the next request. Changes replace the file atomically, one at a
 time. Raises OSError when changing; a service that cannot read the file accepts no key.
 """
@@ -44,6 +44,10 @@ class Grant(NamedTuple):
     subject: str | None = None
     """The only person for whom the key asks and writes; None for the tenant's own backend. Never with the scope
     admin."""
+    agent: str | None = None
+    """The only agent whose events the key writes. For events of such a key alone, the agent is proven."""
+    open: bool = False
+    """True if the service asks for no keys, so that everybody is believed."""
 
 
 def digest(key: str) -> str:
@@ -56,13 +60,14 @@ def parse(lines: Iterable[str]) -> Iterator[tuple[str, Grant | None]]:
         recognised, _, rest = line.strip().partition(" ")
         if recognised and not recognised.startswith("#"):
             tenant, _, said = rest.partition("\t")
-            said, _, subject = said.partition("\t")
+            said, _, bound = said.partition("\t")
+            subject, _, agent = bound.partition("\t")
             try:
                 scopes = frozenset(map(Scope, said.split(","))) if said else USUAL
             except ValueError:
                 scopes = frozenset()
             well = tenant.strip() and scopes and not (subject and Scope.ADMIN in scopes)
-            yield recognised, Grant(tenant.strip(), scopes, subject or None) if well else None
+            yield recognised, Grant(tenant.strip(), scopes, subject or None, agent or None) if well else None
 
 
 class KeyFile:
@@ -95,8 +100,10 @@ def add(file: Path, grant: Grant) -> str:
     """Creates a key and returns it; it cannot be recovered later."""
     key = LIVE + secrets.token_urlsafe(24)
     line = f"{digest(key)} {grant.tenant}\t{','.join(sorted(grant.scopes))}"
-    if grant.subject is not None:
-        line += f"\t{grant.subject}"
+    if grant.subject is not None or grant.agent is not None:
+        line += f"\t{grant.subject or ''}"
+    if grant.agent is not None:
+        line += f"\t{grant.agent}"
     _change(file, lambda lines: [*lines, line])
     return key
 

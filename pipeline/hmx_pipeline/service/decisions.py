@@ -1,11 +1,12 @@
 """Operators' decisions that a route appends to the log: what keeps one out of it becomes a problem.
 
-Enters: what an append answers or raises. Raises ProblemError.
+Enters: what a use case raises. Raises ProblemError.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hmx_pipeline.kafka.control_producer import NotInLogError
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, unavailable
 from hmx_pipeline.settings import SettingsError
@@ -13,16 +14,10 @@ from hmx_pipeline.settings import SettingsError
 
 @contextmanager
 def deciding() -> Iterator[None]:
-    """Tells a missing control key, and topics that do not answer."""
+    """Tells a missing control key, topics that do not answer, and records that were not appended."""
     try:
         yield
     except SettingsError as error:
         raise ProblemError(ProblemKind.NOT_OFFERED, str(error)) from None
-    except TopicsError as error:
+    except (TopicsError, NotInLogError) as error:
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, str(error)) from None
-
-
-def into_log(lacking: str) -> None:
-    """Takes an append's error message; empty if everything is in the log."""
-    if lacking:
-        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, lacking)

@@ -1,30 +1,32 @@
-"""`POST /v1/hmx/erasures`: erases a subject, a session or the whole tenant.
+"""`POST /v1/hmx/erasures` erases a subject, a session or the whole tenant, and `GET` with its id gives the receipt.
 
-Enters: what to erase. Leaves: a signed receipt once memory is without it, or 202 if memory has not followed in time;
-the erasure is in the log then.
+Enters: what to erase, or what was. Leaves: a signed receipt once memory is without it, or 202 if memory has not
+followed in time; the erasure is in the log then, and its receipt can be asked for by its id.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import Field, ValidationError, model_validator
 
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.erasure import ErasedScope
-from hmx_pipeline.contracts.event import Link
+from hmx_pipeline.contracts.event import Id, Link
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.receipt import Receipt
-from hmx_pipeline.kafka.control_producer import append_erasure
-from hmx_pipeline.queries.erasure_query import NothingToEraseError, make_receipt, plan_erasure
-from hmx_pipeline.runtime.barriers import LackingError, wait_for_all
+from hmx_pipeline.queries.erasure_query import NotFollowedError, NothingToEraseError, erase, receipt_of
+from hmx_pipeline.runtime.barriers import wait_for_all
+from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Writer, let_decide
 from hmx_pipeline.service.body import media_type, read_body
-from hmx_pipeline.service.decisions import deciding, into_log
+from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.memory import JSON, store_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.fetch import Store
 
 REQUEST_BYTES: Final = 4 * KB
 WAIT_S: Final = 20.0
@@ -62,7 +64,10 @@ def _asked() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {JSON: {"schema": ErasureRequest.model_json_schema()}}}}
 
 
-@router.post("/erasures", responses={200: {"model": Receipt}, 202: {"model": ErasureAccepted}}, openapi_extra=_asked())
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {200: {"model": Receipt}, 202: {"model": ErasureAccepted}}
+
+
+@router.post("/erasures", responses=_ANSWERS, openapi_extra=_asked())
 async def post_erasure(request: Request, tenant: Writer) -> Response:
     """Erases a subject, a session or the whole tenant up to now, and answers with a signed receipt."""
     media_type(request, (JSON,))
@@ -71,27 +76,51 @@ async def post_erasure(request: Request, tenant: Writer) -> Response:
         asked = ErasureRequest.model_validate_json(body)
     except ValidationError as error:
         raise invalid(error) from None
+    return await _receipt(request, tenant, asked, erase)
+
+
+@router.get("/erasures/{erasure_id:id}", responses=_ANSWERS)
+async def get_erasure(
+    request: Request,
+    tenant: Writer,
+    erasure_id: Id,
+    subject: Id | None = None,
+    session: Id | None = None,
+    everything: Annotated[bool, Query(alias="all")] = False,
+) -> Response:
+    """Returns the receipt of an earlier erasure of this, for a week."""
+    try:
+        asked = ErasureRequest(subject=subject, session=session, all=everything)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+    def again(settings: Settings, store: Store, *rest: Any) -> Receipt:
+        return receipt_of(settings, store, rest[0], erasure_id, *rest[1:])
+
+    return await _receipt(request, tenant, asked, again)
+
+
+async def _receipt(request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]) -> Response:
     let_decide(request, asked.subject)
     turns: FairTurns = request.app.state.fingerprints  # it reads all of the tenant's memory, as a fingerprint does
-    answer = await turns.run(tenant, _erased, request, tenant, asked)
+    answer = await turns.run(tenant, _made, request, tenant, asked, make)
     return Response(answer.to_json(), 200 if isinstance(answer, Receipt) else 202, media_type=JSON)
 
 
-def _erased(request: Request, tenant: str, asked: ErasureRequest) -> Receipt | ErasureAccepted:
+def _made(
+    request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]
+) -> Receipt | ErasureAccepted:
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
     store = store_of(request)
     with deciding():
-        settings.require_control_key()
         try:
-            erasure, held = plan_erasure(store, tenant, asked.scope, asked.subject or asked.session or "")
+            return make(
+                settings, store, tenant, asked.scope, asked.subject or asked.session or "",
+                lambda: wait_for_all(settings, store.positions, WAIT_S),
+            )  # fmt: skip
         except NothingToEraseError as error:
             raise ProblemError(ProblemKind.NOT_FOUND, str(error)) from None
-        into_log(append_erasure(settings, erasure))
-    try:
-        wait_for_all(settings, store.positions, WAIT_S)
-    except LackingError as error:
-        return ErasureAccepted(
-            erasure_id=erasure.erasure_id, detail=f"the erasure is in the log, but memory has not followed yet: {error}"
-        )
-    return make_receipt(settings, store, erasure, held)
+        except NotFollowedError as error:
+            detail = f"the erasure is in the log, but memory has not followed yet: {error}"
+            return ErasureAccepted(erasure_id=error.erasure_id, detail=detail)

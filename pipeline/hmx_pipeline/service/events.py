@@ -15,15 +15,16 @@ from fastapi.responses import Response
 
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.envelope import Envelope
-from hmx_pipeline.contracts.episode import named_subject
-from hmx_pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
+from hmx_pipeline.contracts.episode import named_subject, own_session
+from hmx_pipeline.contracts.headers import AGENT_UNPROVEN, TRACEPARENT, event_headers, trace_headers
 from hmx_pipeline.contracts.keys import CONTROL_TENANT, session_key
 from hmx_pipeline.contracts.limits import KB, MB
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.contracts.timestamps import parse_instant
 from hmx_pipeline.intake.decode import decode
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import Writer, bound_to
+from hmx_pipeline.service.access import Writer, grant_of
+from hmx_pipeline.service.api_keys import Grant
 from hmx_pipeline.service.body import media_type, parsed, read_body
 from hmx_pipeline.service.event_log import EventLog, EventRecord, LogPosition, NotAppendedError
 from hmx_pipeline.service.fair_turns import FairTurns
@@ -40,6 +41,9 @@ JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 UNACKNOWLEDGED: Final = "unacknowledged"
 """Metrics label of events that may or may not be in the log."""
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode: Final = msgspec.json.Encoder().encode
 
 router: Final = APIRouter()
 
@@ -108,7 +112,7 @@ async def post_events(request: Request, tenant: Writer) -> Response:
     values = await parsed(request, tenant, body, lambda: _split(body, kind))
     trace = request.headers.get(TRACEPARENT, "").encode()
     state = request.app.state
-    taken = await take(state.log, state.parsing, tenant, values, trace=trace, subject=bound_to(request))
+    taken = await take(state.log, state.parsing, tenant, values, grant_of(request), trace=trace)
     answer = _answer(taken)
     if answer.results and not answer.summary.accepted:
         raise _none_accepted(answer)
@@ -136,14 +140,16 @@ async def take(
     turns: FairTurns,
     tenant: str,
     values: Sequence[bytes],
+    grant: Grant,
     first: int = 0,
     trace: bytes = b"",
-    subject: str | None = None,
 ) -> Taken:
-    """Checks and appends events, of one subject only if it is given. Returns their results, indexed from `first`.
-    Raises ProblemError."""
-    checked = [found for part in slices(values) for found in await turns.run(tenant, _checked, part, tenant, subject)]
-    headers = trace_headers(trace)
+    """Checks and appends events that a key may write. Returns their results, indexed from `first`. Raises
+    ProblemError."""
+    if grant.subject is not None:
+        values = [in_own_session(value, grant.subject) for value in values]
+    checked = [found for part in slices(values) for found in await turns.run(tenant, _checked, part, grant)]
+    headers = [*trace_headers(trace), *agent_headers(grant)]
     records = [
         EventRecord(
             session_key(tenant, event.session_id),
@@ -178,17 +184,34 @@ def slices(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
         yield values[begin:]
 
 
-def _checked(values: Sequence[bytes], tenant: str, subject: str | None) -> list[Envelope | Refused]:
-    return [check(value, tenant, subject) for value in values]
+def _checked(values: Sequence[bytes], grant: Grant) -> list[Envelope | Refused]:
+    return [check(value, grant) for value in values]
+
+
+def in_own_session(value: bytes, subject: str) -> bytes:
+    """Returns an event with its session named as the subject's own. What is no event stays as it is."""
+    try:
+        members = _members(value)
+        session = orjson.loads(bytes(members["session_id"]))
+    except (ValueError, KeyError, RecursionError):
+        return value
+    if not isinstance(session, str):
+        return value
+    return _encode({**members, "session_id": own_session(subject, session)})
+
+
+def agent_headers(grant: Grant) -> list[tuple[str, bytes]]:
+    """Returns the header that says that no key vouches for the agent."""
+    return [] if grant.open or grant.agent is not None else [(AGENT_UNPROVEN, b"true")]
 
 
 def _appended(event: Envelope) -> Appended:
     return Appended(event.session_id, event.sequence, parse_instant(event.timestamp) or 0, event.event_id)
 
 
-def check(value: bytes, tenant: str, subject: str | None = None) -> Envelope | Refused:
-    """Checks an event. With `subject` it must name that one: else it would tell the whole tenant, or be taken for
-    what another subject said, whose session it continues."""
+def check(value: bytes, grant: Grant) -> Envelope | Refused:
+    """Checks an event. It must name the subject and the agent that the key is bound to: else it would tell the whole
+    tenant, or be taken for what another one said."""
     decoded = decode(value)
     if isinstance(decoded, Rejection):
         return Refused(decoded.reason, decoded.path, decoded.detail or decoded.reason.advice)
@@ -196,11 +219,14 @@ def check(value: bytes, tenant: str, subject: str | None = None) -> Envelope | R
     if decoded.control:
         path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"
         return Refused(Reason.RESERVED, path, Reason.RESERVED.advice, event.event_id)
-    if event.tenant_id != tenant:
+    if event.tenant_id != grant.tenant:
         return Refused(ProblemKind.TENANT_MISMATCH, "$.tenant_id", "not the tenant of the request", event.event_id)
-    if subject is not None and named_subject(orjson.loads(bytes(event.metadata))) != subject:
+    if grant.subject is not None and named_subject(orjson.loads(bytes(event.metadata))) != grant.subject:
         detail = "must be the subject that the key is bound to"
         return Refused(ProblemKind.SUBJECT_MISMATCH, "$.metadata.subject_id", detail, event.event_id)
+    if grant.agent not in (None, event.agent_id):
+        detail = "must be the agent that the key is bound to"
+        return Refused(ProblemKind.AGENT_MISMATCH, "$.agent_id", detail, event.event_id)
     return event
 
 

@@ -15,11 +15,11 @@ from hmx_pipeline.contracts.event import Id, Link
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.limits import KB, MB
 from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
-from hmx_pipeline.kafka.control_producer import append_imports
+from hmx_pipeline.kafka.control_producer import append_imports, into_log
 from hmx_pipeline.queries.fingerprint_query import make_fingerprint
 from hmx_pipeline.service.access import Operator, WholeReader
 from hmx_pipeline.service.body import media_type, read_body
-from hmx_pipeline.service.decisions import deciding, into_log
+from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
 from hmx_pipeline.settings import Settings

@@ -19,11 +19,11 @@ from hmx_pipeline.doors.claude_code_hooks import HOOKS, UNMAPPED, HookCall, hook
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
-from hmx_pipeline.service.access import Writer, admitted, bound_to
+from hmx_pipeline.service.access import Writer, admitted, bound_to, grant_of
 from hmx_pipeline.service.body import media_type, parsed, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.capture import Captures
-from hmx_pipeline.service.memory import store_of
+from hmx_pipeline.service.memory import store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 
@@ -96,7 +96,7 @@ async def _told(request: Request, tenant: str, call: HookCall) -> str:
     if not sent:
         return "none"
     try:
-        taken = await captures.take(tenant, sent, subject=bound_to(request))
+        taken = await captures.take(tenant, grant_of(request), sent)
     except ProblemError:
         return "pending"
     if any(one.refused for one in taken):
@@ -126,11 +126,12 @@ async def _asked(request: Request, tenant: str, call: HookCall) -> dict[str, Any
         return {}
     turns: FairTurns = request.app.state.packs
     try:
+        in_memory = await turns.run(tenant, view_of(request, tenant).session, call.session_id)
         wanted = PackRequest(
             query=asked.query,
             tenant_id=tenant,
             token_budget=asked.token_budget,
-            session_id=call.session_id,
+            session_id=in_memory,
             subject_id=bound_to(request),
             sections=list(asked.sections) or None,
         )

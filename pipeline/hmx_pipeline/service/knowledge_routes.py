@@ -4,7 +4,6 @@ The list enters filters and leaves a page of records. A ruling is an event in th
 answer.
 """
 
-import time
 from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
 
@@ -19,19 +18,18 @@ from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Stand
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
-from hmx_pipeline.kafka.control_producer import append_ruling
 from hmx_pipeline.queries.knowledge_query import (
     KnowledgeFilter,
     RulingError,
     RulingRequest,
     earlier,
     list_knowledge,
-    make_ruling,
+    rule,
 )
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Reader, Writer, bound_to, let_decide, subject_for
 from hmx_pipeline.service.body import media_type, read_body
-from hmx_pipeline.service.decisions import deciding, into_log
+from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
@@ -141,12 +139,11 @@ def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said
     if record is None:
         raise missing(request, "knowledge record")
     let_decide(request, record.get("subject_id"))
-    try:
-        ruling = make_ruling(record, verb, said, int(time.time() * 1000))
-    except RulingError as error:
-        raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
     with deciding():
-        into_log(append_ruling(settings, ruling))
+        try:
+            ruling = rule(settings, record, verb, said, bound_to(request) or "")
+        except RulingError as error:
+            raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
     stated = None if ruling.stated is None else ruling.stated.record_id
     return RulingAnswer(
         record_id=record_id, verb=verb, at=format_ms(ruling.at), stated=stated, replaces=earlier(record)

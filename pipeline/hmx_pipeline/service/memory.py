@@ -14,7 +14,7 @@ from hmx_pipeline.contracts.event import Event, Id
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, ORIGIN_PARTITION
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
-from hmx_pipeline.contracts.limits import KB
+from hmx_pipeline.contracts.limits import ID_BYTES, KB
 from hmx_pipeline.contracts.pack import ContextPack, OverviewPack, Vocabulary
 from hmx_pipeline.intake.number_ranges import out_of_range_path
 from hmx_pipeline.observe.metrics import METRICS
@@ -34,6 +34,10 @@ from hmx_pipeline.store.subject_view import SubjectView
 REQUEST_BYTES: Final = 256 * KB
 PAGE: Final = 100
 JSON: Final = "application/json"
+
+Subject = Annotated[
+    str | None, Query(max_length=ID_BYTES, description="As this subject sees it; empty: as nobody in particular does")
+]
 
 router: Final = APIRouter(prefix="/v1/hmx")
 
@@ -79,6 +83,9 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     if conditions.after is not None:
         await await_memory(request.app.state.reading, store_of(request), tenant, conditions.after)
     turns: FairTurns = request.app.state.packs
+    if bound_to(request) is not None and asked.session_id is not None:
+        session = await turns.run(tenant, view_of(request, tenant).session, asked.session_id)
+        asked = asked.model_copy(update={"session_id": session})
     pack = await turns.run(tenant, make_pack, store_of(request), asked)
     request.scope[COMPLETE] = pack.metadata.get("memory_complete")
     if conditions.require_complete and request.scope[COMPLETE] is False:
@@ -133,9 +140,11 @@ def get_tenants(request: Request) -> Response:
 
 @router.get("/events/{event_id:id}", responses={200: {"model": Event}})
 @in_turn
-def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None = None) -> Response:
+def get_event(
+    request: Request, tenant: Reader, event_id: Id, session: Id | None = None, subject: Subject = None
+) -> Response:
     """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id."""
-    found = view_of(request, tenant).event(event_id, session)
+    found = view_of(request, tenant, subject).event(event_id, session)
     if isinstance(found, Ambiguous):
         raise ProblemError(ProblemKind.AMBIGUOUS, "name the session with ?session=", sessions=list(found.sessions))
     if found is None:
@@ -149,16 +158,16 @@ def get_event(request: Request, tenant: Reader, event_id: Id, session: Id | None
 
 @router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
 @in_turn
-def get_contribution(request: Request, tenant: Reader, contribution_id: str) -> Response:
+def get_contribution(request: Request, tenant: Reader, contribution_id: str, subject: Subject = None) -> Response:
     """Returns one segment's contribution to a pattern, as named in source_memory_ids."""
-    return _found(request, view_of(request, tenant).contribution(contribution_id), "contribution")
+    return _found(request, view_of(request, tenant, subject).contribution(contribution_id), "contribution")
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
 @in_turn
-def get_knowledge(request: Request, tenant: Reader, record_id: Id) -> Response:
+def get_knowledge(request: Request, tenant: Reader, record_id: Id, subject: Subject = None) -> Response:
     """Returns a memory, policy, entity, relation or conflict in any status; superseded_by names its successor."""
-    return _found(request, view_of(request, tenant).knowledge(record_id), "knowledge record")
+    return _found(request, view_of(request, tenant, subject).knowledge(record_id), "knowledge record")
 
 
 @router.get("/artifacts", responses={200: {"model": ArtifactList}})
@@ -184,9 +193,9 @@ def list_artifacts(
 
 @router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})
 @in_turn
-def get_artifact(request: Request, tenant: Reader, artifact_id: Id) -> Response:
+def get_artifact(request: Request, tenant: Reader, artifact_id: Id, subject: Subject = None) -> Response:
     """Returns an artifact in any status; supersedes and superseded_by link its versions (HMX-A §7)."""
-    return _found(request, view_of(request, tenant).artifact(artifact_id), "artifact")
+    return _found(request, view_of(request, tenant, subject).artifact(artifact_id), "artifact")
 
 
 def store_of(request: Request) -> Store:
@@ -195,9 +204,12 @@ def store_of(request: Request) -> Store:
     return store
 
 
-def view_of(request: Request, tenant: str) -> SubjectView:
-    """Returns single records of the tenant as the request's key sees them."""
-    return SubjectView(store_of(request), tenant, bound_to(request))
+def view_of(request: Request, tenant: str, subject: str | None = None) -> SubjectView:
+    """Returns single records of the tenant as the request's key sees them, or the subject that it names. Raises
+    ProblemError if that is not the key's own."""
+    bound = bound_to(request)
+    subject_for(bound, subject or None)
+    return SubjectView(store_of(request), tenant, subject if bound is None else bound)
 
 
 def _json(value: Any) -> Response:

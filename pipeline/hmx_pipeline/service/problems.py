@@ -65,6 +65,7 @@ class ProblemKind(StrEnum):
     EVENT_REJECTED = "event_rejected", 422, "No event was accepted"
     TENANT_MISMATCH = "tenant_mismatch", 422, "The body names another tenant than the request"
     SUBJECT_MISMATCH = "subject_mismatch", 422, "The event is not of the subject that the key is bound to"
+    AGENT_MISMATCH = "agent_mismatch", 422, "The event is not of the agent that the key is bound to"
     RATE_LIMITED = "rate_limited", 429, "Too many requests"
     INTERNAL = "internal", 500, "Internal error"
     NOT_OFFERED = "not_offered", 501, "Not offered"

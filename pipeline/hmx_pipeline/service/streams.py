@@ -24,7 +24,7 @@ from hmx_pipeline.kafka.range_reader import PassingRecord
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service import stream_position
 from hmx_pipeline.service.access import Reader, admitted, bound_to
-from hmx_pipeline.service.memory import view_of
+from hmx_pipeline.service.memory import store_of, view_of
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.request_metrics import HEAD
 from hmx_pipeline.service.subscriber_queue import STALLED, StreamEnd
@@ -120,13 +120,28 @@ async def stream(
     erased = await _erased(request)
     topics = [_TOPICS[one] for one in kind or _TOPICS]
     view = _bound_view(request, tenant)
+    past: dict[tuple[str, int], int] = await _past(request) if view is not None or erased.of(tenant) else {}
+    store = store_of(request)
+
+    def is_gone(step: Step) -> bool:
+        """Returns whether it is an artifact that its topic still holds, and memory does not any more."""
+        if not isinstance(step, PassingRecord) or step.value is None or step.offset >= past.get(step.place, 0):
+            return False
+        return store.get_artifact(tenant, split_key(step.key.decode())[-1]) is None
+
+    async def is_told(step: Step) -> bool:
+        if past:
+            gone: bool = await run_in_threadpool(lambda: is_gone(step))
+            if gone:
+                return False
+        return not _hidden(erased, step) and await _is_seen(view, step)
 
     async def told() -> AsyncGenerator[bytes]:
         yield b"retry: %d\n%s" % (RETRY_MS, _frame(None, start))
         steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
         async with aclosing(steps):
             async for step in steps:
-                if not _hidden(erased, step) and await _is_seen(view, step):
+                if await is_told(step):
                     yield _frame(step, start)
 
     headers = {"X-Accel-Buffering": "no"}
@@ -146,6 +161,8 @@ async def get_events(
     erased = await _erased(request)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
     owner, view = f"{join_key(tenant)}/".encode(), _bound_view(request, tenant)
+    if session is not None and view is not None:
+        session = await run_in_threadpool(view.session, session)
     if session is not None:
         key = session_key(tenant, session)
         owner, places = key.encode(), [places[partition_of(key, len(places))]]
@@ -182,6 +199,13 @@ async def _erased(request: Request) -> Erasures:
         return await known.get()
     except FAILURES as error:
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, f"Kafka does not answer: {type(error).__name__}") from None
+
+
+async def _past(request: Request) -> dict[tuple[str, int], int]:
+    """Returns up to where memory has followed the artifacts. Raises ProblemError if Redis does not answer."""
+    positions = await run_in_threadpool(store_of(request).positions)
+    found = ((name.rpartition("/"), at) for name, at in positions.items())
+    return {(topic, int(number)): at for (topic, _, number), at in found if topic == ARTIFACTS}
 
 
 def _hidden(erased: Erasures, step: Step) -> bool:

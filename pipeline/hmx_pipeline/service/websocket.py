@@ -16,7 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import admit, admitted, bound_to
+from hmx_pipeline.service.access import admit, admitted, grant_of
 from hmx_pipeline.service.api_keys import Scope
 from hmx_pipeline.service.events import UNACKNOWLEDGED, EventResult, take
 from hmx_pipeline.service.negotiation import subprotocol
@@ -131,7 +131,7 @@ async def _acknowledge(socket: WebSocket, tenant: str, frames: Frames, following
         values = await frames.next()
         try:
             state = socket.app.state
-            results, _ = await take(state.log, state.parsing, tenant, values, count, subject=bound_to(socket))
+            results, _ = await take(state.log, state.parsing, tenant, values, grant_of(socket), count)
         except ProblemError as problem:
             return TRY_AGAIN, problem.kind
         count += len(results)

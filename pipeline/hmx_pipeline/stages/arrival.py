@@ -16,6 +16,8 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     log_time: int
     trace: str
     """Its traceparent, or ""."""
+    proven: bool = True
+    """False if the service took it with a key that is not its agent's."""
 
 
 def held(arrival: Arrival, window_ms: int) -> BufferedEvent:
@@ -30,6 +32,7 @@ def held(arrival: Arrival, window_ms: int) -> BufferedEvent:
         notes=accepted.notes,
         redacted=accepted.redacted,
         trace=arrival.trace,
+        proven=arrival.proven,
     )
 
 
@@ -39,4 +42,4 @@ def released_from(waited: BufferedEvent) -> Arrival:
     accepted = Accepted(
         event, fields, value, waited.instant, waited.digest, waited.redacted, waited.notes, control=False
     )
-    return Arrival(accepted, waited.offset, waited.log_time, waited.trace)
+    return Arrival(accepted, waited.offset, waited.log_time, waited.trace, waited.proven)

@@ -4,11 +4,11 @@ Each partition of the events topic gets the erasure. It passes it on as a mark, 
 to the erasures topic for readers, and to the tenant's evidence, whose contributions it ends.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 import orjson
 
-from hmx_pipeline.contracts.episode import named_subject
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN, named_subject
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import ERASURE, EVIDENCE_ERASURE, KIND, output_headers
@@ -17,7 +17,15 @@ from hmx_pipeline.contracts.limits import ERASURE_KEPT_MS
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.stages.fold import Output, Tx
-from hmx_pipeline.stages.session_state import HELD, BufferedEvent, ErasedPast, Indexes, erased_key, session_of
+from hmx_pipeline.stages.session_state import (
+    HELD,
+    BufferedEvent,
+    ErasedPast,
+    Indexes,
+    SessionOwner,
+    erased_key,
+    session_of,
+)
 from hmx_pipeline.topology import ERASURES, EVENTS, EVIDENCE
 
 
@@ -28,6 +36,18 @@ def erased_sessions(tx: Tx, erasure: Erasure) -> list[str]:
     return [
         name for name in names if covered(marks, erasure.tenant_id, split_key(name)[1], tx.get(f"s/{name}").subject)
     ]
+
+
+def disown(tx: Tx, erasure: Erasure) -> None:
+    """Forget of whom the erased sessions were, though not that they were somebody's: what comes later without a name
+    is not everybody's."""
+    prefix, marks = f"o/{join_key(erasure.tenant_id)}/", erasure.marks
+    whole = mark_of(erasure.tenant_id, ErasedScope.TENANT, "") in marks
+    for key in sorted(key for key in tx.values() if key.startswith(prefix) and key != prefix):
+        owner: SessionOwner = tx.get(key)
+        named = mark_of(erasure.tenant_id, ErasedScope.SUBJECT, owner.subject)
+        if whole or key.removeprefix(prefix) in marks or named in marks:
+            tx.put(key, SessionOwner(subject=NOBODY_KNOWN, at=owner.at))
 
 
 def waiting_and_erased(tx: Tx, erasure: Erasure, names: Container[str]) -> list[str]:
@@ -46,14 +66,14 @@ def waiting_and_erased(tx: Tx, erasure: Erasure, names: Container[str]) -> list[
     return sorted(key for key in tx.values() if key.startswith(prefix) and covers(key))
 
 
-def pass_on(tx: Tx, erasure: Erasure, names: list[str], partitions: int, evidence_partitions: int) -> None:
-    """Remember the erasure, and tell readers and the patterns stage."""
-    found = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]) for name in names}
-    marks = sorted(erasure.marks | found)
-    tx.put(
-        erased_key(erasure.tenant_id, erasure.erasure_id),
-        ErasedPast(deadline=tx.clock + ERASURE_KEPT_MS, at=erasure.at, marks=tuple(marks)),
-    )
+def pass_on(tx: Tx, erasure: Erasure, newest: Mapping[str, int], partitions: int, evidence_partitions: int) -> None:
+    """Remember the erasure, and tell readers and the patterns stage. `newest`: session → time of its last event. An
+    event may be dated later than it was appended, so it is still of the erased past when it is sent again."""
+    found = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]): at for name, at in newest.items()}
+    marks = sorted(erasure.marks | found.keys())
+    ahead = {mark: at for mark, at in sorted(found.items()) if at > erasure.at}
+    past = ErasedPast(deadline=tx.clock + ERASURE_KEPT_MS, at=erasure.at, marks=tuple(marks), newest=ahead)
+    tx.put(erased_key(erasure.tenant_id, erasure.erasure_id), past)
     mark = ErasureMark(
         erasure_id=erasure.erasure_id,
         tenant_id=erasure.tenant_id,
@@ -68,7 +88,7 @@ def pass_on(tx: Tx, erasure: Erasure, names: list[str], partitions: int, evidenc
     headers = [*output_headers(EVIDENCE_ERASURE, EVENTS, tx.partition, tx.offset), (KIND, b"erasure")]
     target = tenant_partition(erasure.tenant_id, evidence_partitions)
     tx.emit(Output(EVIDENCE, target, key, control.to_json(), headers))
-    tx.count("erased_session", len(names))
+    tx.count("erased_session", len(newest))
 
 
 def is_erased(indexes: Indexes, accepted: Accepted) -> bool:
@@ -79,6 +99,9 @@ def is_erased(indexes: Indexes, accepted: Accepted) -> bool:
         return False
     subject = named_subject(accepted.fields["metadata"])
     at = accepted.instant // NS_PER_MS
+    own = mark_of(event.tenant_id, ErasedScope.SESSION, event.session_id)
     return any(
-        at <= until and covered(marks, event.tenant_id, event.session_id, subject) for until, marks in past.values()
+        (at <= erased.at and covered(marks, event.tenant_id, event.session_id, subject))
+        or (own in erased.newest and at <= erased.newest[own])
+        for erased, marks in past.values()
     )

@@ -4,9 +4,9 @@
 |---|---|
 | `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, also once it is withdrawn |
 | `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
-| `t/tenant` | TenantSettings: what an operator set last |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
-| `t/tenant` | TenantSettings: what an operator set for a tenant |
+| `t/tenant` | TenantSettings: what an operator set for a tenant, and whether it names subjects |
+| `x/tenant/erasure_id` | ErasureState: an operator's erasure |
 """
 
 from bisect import insort
@@ -26,6 +26,7 @@ from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
 from hmx_pipeline.compiler.registry import knows
 from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
@@ -89,7 +90,16 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Offset of the record that began it, while pending patterns are compiled for the barrier; else None."""
 
 
+class ErasureState(msgspec.Struct, frozen=True, kw_only=True):
+    """An erasure, kept as long as decisions on what it took may still come."""
+
+    at: int
+    marks: tuple[str, ...]
+    forget_at: int
+
+
 _BARRIER = msgspec.json.Decoder(BarrierState)
+_ERASURE = msgspec.json.Decoder(ErasureState)
 
 
 def map_key(contribution: Contribution) -> str:
@@ -129,6 +139,10 @@ def barrier_state_key(barrier_id: str) -> str:
     return f"b/{join_key(barrier_id)}"
 
 
+def erasure_state_key(mark: ErasureMark) -> str:
+    return f"x/{join_key(mark.tenant_id, mark.erasure_id)}"
+
+
 def settings_key(tenant_id: str) -> str:
     return f"t/{join_key(tenant_id)}"
 
@@ -143,6 +157,8 @@ def decode_state(key: str, value: bytes) -> Any:
             return _BARRIER.decode(value)
         case "t":
             return TenantSettings.model_validate_json(value)
+        case "x":
+            return _ERASURE.decode(value)
     raise ValueError(f"no state record has the key {key!r}")
 
 
@@ -153,7 +169,7 @@ def encode_state(value: Any) -> bytes:
 def state_deadline(value: Any) -> int | None:
     if isinstance(value, PatternState):
         return value.speak_at
-    if isinstance(value, BarrierState):
+    if isinstance(value, BarrierState | ErasureState):
         return value.forget_at
     return None
 
@@ -166,6 +182,15 @@ class Surplus(NamedTuple):
     key: str
     bound: str
     """Name of the counter for this bound."""
+
+
+class SessionEvidence(NamedTuple):
+    """What a session has in the maps of its tenant."""
+
+    named: int
+    """Number of contributions that name a subject."""
+    unnamed: set[str]
+    """Keys of the others."""
 
 
 class Maps:
@@ -186,8 +211,10 @@ class Maps:
         """Tenant → bytes of contributions."""
         self._highest: dict[str, list[tuple[int, str]]] = {}
         """Tenant at its bound → heap of negated ranks, with stale entries."""
-        self._subjects: Counter[str] = Counter()
-        """Tenant → number of contributions that name a subject."""
+        self._erased: dict[str, dict[str, ErasureState]] = {}
+        """Encoded tenant → key → erasure."""
+        self._whose: dict[str, dict[str, SessionEvidence]] = {}
+        """Tenant that names subjects → session → whether it is somebody's; built when first needed."""
         self._settings: dict[str, TenantSettings] = {}
         self._decided: Counter[str] = Counter()
         """Encoded tenant → number of patterns."""
@@ -223,11 +250,58 @@ class Maps:
     def pending_count(self) -> int:
         return sum(map(len, self._pending.values()))
 
+    def is_owned(self, contribution: Contribution) -> bool:
+        """Return True if the session of this contribution is known to be somebody's."""
+        if not self.names_subjects(contribution.tenant_id):
+            return False
+        known = self._sessions_of(contribution.tenant_id).get(contribution.session_id)
+        return known is not None and known.named > 0
+
+    def unnamed(self, contribution: Contribution) -> list[str]:
+        """Return the keys of what its session contributed while nobody knew whose it is."""
+        known = self._sessions_of(contribution.tenant_id).get(contribution.session_id)
+        return sorted(known.unnamed) if known is not None else []
+
+    def _sessions_of(self, tenant_id: str) -> dict[str, SessionEvidence]:
+        if tenant_id not in self._whose:
+            self._whose[tenant_id] = {}
+            for key, contribution in self.of_tenant(tenant_id):
+                self._follow_session(key, contribution, 1)
+        return self._whose[tenant_id]
+
+    def _follow_session(self, key: str, contribution: Contribution, by: int) -> None:
+        sessions = self._whose.get(contribution.tenant_id)
+        if sessions is None:
+            return
+        known = sessions.setdefault(contribution.session_id, SessionEvidence(0, set()))
+        if contribution.subject:
+            known = sessions[contribution.session_id] = known._replace(named=known.named + by)
+        elif by > 0:
+            known.unnamed.add(key)
+        else:
+            known.unnamed.discard(key)
+        if not known.named and not known.unnamed:
+            del sessions[contribution.session_id]
+
     def trust(self, tenant_id: str) -> Trust | None:
-        """Return which agents the tenant trusts; None if its events name no subject, and no operator named an agent."""
+        """Return which agents the tenant trusts; None if its events never named a subject, and no operator named an
+        agent."""
         settings = self._settings.get(tenant_id)
         agents = frozenset((settings.trusted_agents or ()) if settings is not None else ())
-        return Trust(agents) if agents or self._subjects[tenant_id] else None
+        return Trust(agents) if agents or self.names_subjects(tenant_id) else None
+
+    def names_subjects(self, tenant_id: str) -> bool:
+        settings = self._settings.get(tenant_id)
+        return settings is not None and settings.names_subjects is True
+
+    def is_erased(self, tenant_id: str, subject: str, since: int) -> bool:
+        """Return True if an erasure since then took something of this subject, or, without one, anything of the
+        tenant."""
+        names = {mark_of(tenant_id, ErasedScope.SUBJECT, subject), mark_of(tenant_id, ErasedScope.TENANT, "")}
+        return any(
+            each.at >= since and not (subject and names.isdisjoint(each.marks))
+            for each in self._erased.get(join_key(tenant_id), {}).values()
+        )
 
     def patterns(self, tenant_id: str) -> list[str]:
         """Return the keys of the tenant's patterns that have contributions."""
@@ -319,6 +393,11 @@ class Maps:
         match key[0]:
             case "m":
                 self._follow(pattern_of(key), key, old, new)
+            case "x":
+                own = self._erased.setdefault(_tenant_of(key), {})
+                own.pop(key, None)
+                if new is not None:
+                    own[key] = new
             case "t":
                 self._settings.pop((old or new).tenant_id, None)
                 if new is not None:
@@ -349,7 +428,7 @@ class Maps:
         for one, by in ((old, -1), (new, 1)):
             if one is not None:
                 self._bytes.add(one.tenant_id, by * one.size)
-                self._subjects[one.tenant_id] += by * bool(one.subject)
+                self._follow_session(key, one, by)
         if old is not None and new is None:
             del entries[key]
             ranks.remove((rank(old), key))

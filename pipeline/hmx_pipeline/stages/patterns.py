@@ -5,7 +5,7 @@ map. A change is compiled after a pause, because more changes usually follow, an
 grows with the map. Contributions of kinds that are never compiled are only kept.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,7 @@ from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.imported_artifacts import added, believed
 from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling, without
+from hmx_pipeline.compiler.knowledge.scopes import scope_key, scope_of
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.private_words import of_a_team
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
@@ -35,20 +36,22 @@ from hmx_pipeline.contracts.headers import (
 )
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, split_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
-from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS
+from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS, CLOCK_SKEW_MS, ERASURE_KEPT_MS
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
-from hmx_pipeline.contracts.ruling import Ruling
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.stages.dead_letters import dead_letter
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, attempt
 from hmx_pipeline.stages.pattern_state import (
     GONE,
     BarrierState,
+    ErasureState,
     Maps,
     PatternState,
     barrier_state_key,
     decided_key,
     decode_state,
     encode_state,
+    erasure_state_key,
     map_key,
     pattern_of,
     settings_key,
@@ -102,7 +105,9 @@ class PatternsFold:
                 self._take(tx, contribution, (traceparent(record.headers) or b"").decode())
 
     def due(self, tx: Tx, key: str, value: Any) -> None:
-        if isinstance(value, BarrierState):
+        if isinstance(value, ErasureState):
+            tx.put(key, None)
+        elif isinstance(value, BarrierState):
             tx.put(key, None)
             tx.count("barrier_forgotten" if value.passed else "barrier_lost")
         else:
@@ -111,6 +116,13 @@ class PatternsFold:
     def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         key = map_key(contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
+        if contribution.subject:
+            if not self._maps.names_subjects(contribution.tenant_id):
+                self._set(tx, TenantSettings(tenant_id=contribution.tenant_id, names_subjects=True), trace)
+            self._claim(tx, contribution, trace)
+        elif self._maps.is_owned(contribution):
+            tx.count("contribution_of_somebody")
+            return
         surplus = self._maps.surplus(key, contribution)
         if surplus is not None:
             tx.count(surplus.bound)
@@ -123,25 +135,29 @@ class PatternsFold:
             tx.count("contribution_out_of_partition")
             self._put(tx, gone, None, trace)
 
+    def _claim(self, tx: Tx, contribution: Contribution, trace: str) -> None:
+        """Take back what its session said while nobody knew whose it is. What is still known of it comes again with
+        its subject; what was published with it is not to be found any more."""
+        keys = self._maps.unnamed(contribution)
+        stale = {each for key in keys for each in self._spoken_with(pattern_of(key))}
+        for key in keys:
+            self._put(tx, key, None, trace)
+            tx.count("contribution_claimed")
+        for pattern in sorted(stale):
+            state: PatternState = tx.get(pattern)
+            tx.put(pattern, state.model_copy(update={"forgets": True}))
+
     def _put(self, tx: Tx, key: str, contribution: Contribution | None, trace: str) -> None:
         """Store a contribution and schedule its pattern, and the patterns that a form can reach now but not before, or
         no longer."""
         pattern, reach = pattern_of(key), self._maps.reach
         forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
         before = {form for form in forms if reach.open(form)}
-        tenant_id = split_pattern(pattern)[0]
-        trust = self._maps.trust(tenant_id)
         tx.put(key, contribution)
         self._speak_later(tx, pattern, trace)
         for form in sorted(form for form in forms if reach.open(form) != (form in before)):
             for each in reach.listing(form):
                 self._speak_later(tx, each, trace)
-        if self._maps.trust(tenant_id) != trust:
-            self._speak_all(tx, tenant_id, trace)
-
-    def _speak_all(self, tx: Tx, tenant_id: str, trace: str) -> None:
-        for each in self._maps.statements(tenant_id):
-            self._speak_later(tx, each, trace)
 
     def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
         tenant_id, (kind, _) = split_pattern(pattern)
@@ -186,7 +202,7 @@ class PatternsFold:
             own = evidence.get(each, [])
             known: PatternState = tx.get(each) or PatternState()
             digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
-            if digest != known.evidence:
+            if digest != known.evidence or known.forgets:
                 known = known.model_copy(update={"evidence": digest, "forgets": known.forgets or state.forgets})
                 self._say(tx, each, known, own, state.trace)
         for each in self._maps.gone(key):
@@ -254,7 +270,8 @@ class PatternsFold:
         def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
             under, trust = self._maps.under(tenant_id), self._maps.trust(tenant_id)
             team = self._maps.is_team(tenant_id)
-            now = records(evidence, pattern, under, rulings=state.rulings, trust=trust, team=team)
+            back = self._taken_back(tx, tenant_id, pattern, evidence)
+            now = records(evidence, pattern, under, rulings=state.rulings, trust=trust, team=team, taken_back=back)
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
@@ -292,7 +309,7 @@ class PatternsFold:
         elif control.settings is not None:
             self._set(tx, control.settings)
 
-    def _set(self, tx: Tx, settings: TenantSettings) -> None:
+    def _set(self, tx: Tx, settings: TenantSettings, trace: str = "") -> None:
         """Compile everything of the tenant again if it becomes a team or ceases to be one, and its statements if it
         trusts others than before."""
         tenant_id, maps = settings.tenant_id, self._maps
@@ -301,9 +318,20 @@ class PatternsFold:
         tx.put(key, settings.after(tx.get(key)))
         if maps.is_team(tenant_id) != was_team:
             for pattern in maps.patterns(tenant_id):
-                self._speak_later(tx, pattern, "")
+                self._speak_later(tx, pattern, trace)
+            if was_team:
+                self._unshare(tx, tenant_id)
         elif maps.trust(tenant_id) != trusted:
-            self._speak_all(tx, tenant_id, "")
+            for pattern in maps.statements(tenant_id):
+                self._speak_later(tx, pattern, trace)
+
+    def _unshare(self, tx: Tx, tenant_id: str) -> None:
+        """Let nothing be found any more of what the tenant shared as a team."""
+        for pattern in self._published(tx, tenant_id):
+            made_of = KINDS[split_pattern(pattern)[1].type].made_of
+            self._speak_later(tx, state_key(tenant_id, whole(made_of)[0]) if made_of else pattern, "")
+            state: PatternState = tx.get(pattern)
+            tx.put(pattern, state.model_copy(update={"forgets": True}))
 
     def _erase(self, tx: Tx, erased: ErasureMark, partitions: int) -> None:
         """Drop the contributions that are erased, and compile their patterns again, and those that they reach, as if
@@ -311,10 +339,11 @@ class PatternsFold:
         marks = set(erased.marks)
 
         def is_past(each: Contribution) -> bool:
-            """What the mark's own partition has contributed so far is of the erased past, whatever its events' time."""
-            name = session_key(each.tenant_id, each.session_id)
-            own = partitions > 0 and partition_of(name, partitions) == erased.partition
-            return own or each.first_at <= erased.at
+            """What the mark's own partition has contributed so far is of the erased past, whatever its events' time;
+            the other partitions' marks come, too."""
+            if not partitions:
+                return each.first_at <= erased.at
+            return partition_of(session_key(each.tenant_id, each.session_id), partitions) == erased.partition
 
         gone = [
             (key, each)
@@ -327,13 +356,20 @@ class PatternsFold:
         for key, _ in gone:
             self._put(tx, key, None, "")
         if mark_of(erased.tenant_id, ErasedScope.TENANT, "") in marks:
-            stale.update(key for key in tx.values() if key.startswith(f"p/{join_key(erased.tenant_id)}/"))
+            stale.update(self._published(tx, erased.tenant_id))
         lost = [each for _, each in gone]
         for pattern in sorted(stale):
             state: PatternState = tx.get(pattern) or PatternState()
             left = {"forgets": True, "speak_at": tx.clock, "rulings": without(state.rulings, lost)}
             tx.put(pattern, state.model_copy(update=left))
+        known = ErasureState(at=erased.at, marks=tuple(erased.marks), forget_at=tx.clock + ERASURE_KEPT_MS)
+        tx.put(erasure_state_key(erased), known)
         tx.count("erased_contribution", len(gone))
+
+    def _published(self, tx: Tx, tenant_id: str) -> list[str]:
+        """Return the keys of all patterns of the tenant that have published something, or are decided on."""
+        prefix = f"p/{join_key(tenant_id)}/"
+        return sorted(key for key in tx.values() if key.startswith(prefix))
 
     def _spoken_with(self, pattern: str) -> Iterator[str]:
         """Yield the keys of the patterns that are compiled with the contributions of this one."""
@@ -372,12 +408,39 @@ class PatternsFold:
         tx.count("control")
         key = decided_key(ruling)
         state: PatternState = tx.get(key) or PatternState()
+        tenant_id, pattern = split_pattern(key)
+        subject, plain = scope_of(pattern.key)
+        if self._rests_on_erased(ruling, subject, key, state):
+            tx.count("ruling_on_erased")
+            return
         rulings = with_ruling(state.rulings, ruling)
         if rulings is None or not self._maps.may_decide(key, state):
             tx.count("decision_out_of_room")
             return
         tx.count("ruled")
         self._speak(tx, key, state.model_copy(update={"rulings": rulings}))
+        shared = state_key(tenant_id, Pattern(pattern.type, plain))
+        if subject and self._maps.of(shared):  # the subject's testimony there may have changed
+            self._speak_later(tx, shared, "")
+
+    def _rests_on_erased(self, ruling: Ruling, subject: str, key: str, state: PatternState) -> bool:
+        """Return True for a decision about what an erasure took before the decision came: it would bring it back."""
+        if not self._maps.is_erased(ruling.tenant_id, subject, ruling.at - CLOCK_SKEW_MS):
+            return False
+        if any(record.record_id == ruling.record_id for record in state.records):
+            return False
+        rests_on = set(ruling.stated.source_memory_ids) if ruling.stated is not None else set()
+        return rests_on.isdisjoint(each.contribution_id for each in self._maps.of(key).values())
+
+    def _taken_back(self, tx: Tx, tenant_id: str, pattern: Pattern, evidence: Iterable[Contribution]) -> set[str]:
+        """Return the ids of the private records that do not hold any more for the subjects who testify to a pattern of
+        the tenant."""
+        if scope_of(pattern.key)[0]:
+            return set()
+        subjects = {each.subject for each in evidence if each.subject}
+        keys = (state_key(tenant_id, Pattern(pattern.type, scope_key(each, pattern.key))) for each in subjects)
+        known: Iterable[PatternState] = (state for key in keys if (state := tx.get(key)) is not None)
+        return {r.record_id for state in known for r in state.rulings if r.verb is not RulingVerb.CONFIRM}
 
     def _barrier(self, tx: Tx, control: EvidenceControl) -> None:
         key = barrier_state_key(control.barrier_id)

@@ -131,11 +131,13 @@ class Segmenting:
 
     def claimed(self, tx: Tx, name: str, session: SessionState, subject: str) -> SessionState:
         """Return the session once its subject is known: what its segments have contributed is this subject's."""
-        session = _replace(session, subject=subject, dirty=session.head is not None)
+        session = _replace(session, subject=subject)
         for at, first in enumerate(reversed(session.closed), 1):
             segment: Segment | None = tx.get(segment_key(name, first)).segment
             if segment is not None:
                 session = self._again(tx, name, session, _replace(segment, subject=subject), at)
+        if session.head is not None and tx.get(segment_key(name, session.segment_first)) is not None:
+            session = self.contribute_open(tx, name, session)
         return session
 
     def _again(self, tx: Tx, name: str, session: SessionState, segment: Segment, at: int) -> SessionState:

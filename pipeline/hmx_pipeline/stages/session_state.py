@@ -6,6 +6,7 @@
 | `w/tenant/session/sequence/event_id` | Held: an event behind a gap |
 | `e/tenant/session/index` | Traces: of the events released from there on, in one batch or less, id, digest and step |
 | `g/tenant/session/index` | SegmentRecord: contributions of the segment from there on, and its steps once closed |
+| `o/tenant/hash of the session` | SessionOwner: whose a forgotten session is; without hash: some are lost |
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
 | `x/tenant/erasure_id` | ErasedPast: an operator's erasure |
 | `y/barrier_id` | PassingBarrier: a barrier for which the open segments are emitted, one after the other |
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from hmx_pipeline.contracts.erasure import ErasedScope, mark_of
 from hmx_pipeline.contracts.evidence import Segment, Step
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, TRACE_BYTES
@@ -69,6 +71,7 @@ class BufferedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     redacted: tuple[str, ...] = ()
     trace: str = ""
     """Its traceparent."""
+    proven: bool = True
 
 
 class ReleasedEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -84,12 +87,22 @@ class SegmentRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Set once the segment is closed, unless it is too large."""
 
 
-class ErasedPast(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """Outlives a session, so that what comes later without a name is not everybody's."""
+
+    subject: str
+    at: int = 0
+    """Partition clock when the session was forgotten."""
+
+
+class ErasedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An erasure: events that it covers are turned away if they are of its time."""
 
     deadline: int
     at: int
     marks: tuple[str, ...]
+    newest: dict[str, int] = {}
+    """Mark of a session → time of its last erased event, if that is dated after the erasure."""
 
 
 class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,6 +127,7 @@ _TYPES: Final[dict[str, Any]] = {
     "w": BufferedEvent,
     "e": list[ReleasedEvent],
     "g": SegmentRecord,
+    "o": SessionOwner,
     "z": HeldBarrier,
     "y": PassingBarrier,
     "x": ErasedPast,
@@ -137,6 +151,16 @@ def held_key(session: str, entry: Waiting) -> str:
 
 def segment_key(session: str, first: int) -> str:
     return f"g/{session}/{first:012d}"
+
+
+def owner_key(session: str) -> str:
+    tenant_id, session_id = split_key(session)
+    return f"o/{tenant_of(session)}/{mark_of(tenant_id, ErasedScope.SESSION, session_id)}"
+
+
+def lost_owner_key(tenant: str) -> str:
+    """`tenant` is encoded."""
+    return f"o/{tenant}/"
 
 
 def barrier_key(barrier_id: str) -> str:
@@ -215,8 +239,12 @@ class Indexes:
         self.held = 0
         """Number of events behind gaps in the partition."""
         self.passing: PassingBarrier | None = None
-        self.erased: dict[str, dict[str, tuple[int, frozenset[str]]]] = {}
-        """Encoded tenant → key → moment and marks of an erasure."""
+        self.owned = FairShares()
+        """Tenant → number of forgotten sessions whose owner is known, or was."""
+        self._owned: dict[str, list[tuple[int, str]]] | None = None
+        """Tenant → heap of (when forgotten, key), with stale entries; built when first needed."""
+        self.erased: dict[str, dict[str, tuple[ErasedPast, frozenset[str]]]] = {}
+        """Encoded tenant → key → an erasure and its marks."""
 
     def is_dirty(self, tenant_id: str) -> bool:
         """Return True if sessions of a tenant, or of any if it is empty, have more to contribute."""
@@ -290,6 +318,34 @@ class Indexes:
             else:
                 return name
 
+    def longest_owned(self, state: Mapping[str, Any]) -> str:
+        """Return the key of the owner whose session was forgotten first, of the tenant with most."""
+        if self._owned is None:
+            self._owned = {}
+            for key, value in state.items():
+                if key[0] == "o" and not key.endswith("/"):
+                    self._list_owner(key, value)
+        heap = self._owned[self.owned.most()]
+        while True:
+            at, key = heap[0]
+            owner: SessionOwner | None = state.get(key)
+            if owner is not None and owner.at == at:
+                return key
+            heappop(heap)
+
+    def _follow_owner(self, key: str, old: SessionOwner | None, new: SessionOwner | None) -> None:
+        if key.endswith("/"):
+            return  # it only says that some are not known any more
+        self.owned.add(key.split("/", 2)[1], (new is not None) - (old is not None))
+        if new is not None and self._owned is not None:
+            self._list_owner(key, new)
+            if sum(map(len, self._owned.values())) > 2 * self.owned.total + STALE_TIMERS:
+                self._owned = None  # most entries are stale
+
+    def _list_owner(self, key: str, owner: SessionOwner) -> None:
+        assert self._owned is not None
+        heappush(self._owned.setdefault(key.split("/", 2)[1], []), (owner.at, key))
+
     def digest(self, session: str, event_id: str) -> bytes | None:
         """Return the digest of a waiting event with this id, or None."""
         held = self._held_ids.get(session)
@@ -306,10 +362,7 @@ class Indexes:
             self._follow_held(session_of(key), key, old, new)
             return
         elif key[0] != "s":
-            if key[0] == "y":
-                self.passing = new
-            elif key[0] == "x":
-                self._follow_erased(key, new)
+            self._follow_other(key, old, new)
             return
         elif old is None:
             self._count(tenant_of(key[2:]), 1, new.nbytes)
@@ -330,11 +383,20 @@ class Indexes:
             if not self._dirty[tenant]:
                 del self._dirty[tenant]
 
+    def _follow_other(self, key: str, old: Any, new: Any) -> None:
+        match key[0]:
+            case "y":
+                self.passing = new
+            case "x":
+                self._follow_erased(key, new)
+            case "o":
+                self._follow_owner(key, old, new)
+
     def _follow_erased(self, key: str, new: ErasedPast | None) -> None:
         tenant = tenant_of(key[2:])
         known = self.erased.setdefault(tenant, {})
         if new is not None:
-            known[key] = new.at, frozenset(new.marks)
+            known[key] = new, frozenset(new.marks)
         else:
             known.pop(key, None)
             if not known:

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from hmx_pipeline.contracts.episode import Origin, Release, named_subject, write_episode
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN, Origin, Release, named_subject, write_episode
 from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import EvidenceControl, Step
 from hmx_pipeline.contracts.headers import (
+    AGENT_UNPROVEN,
     EPISODE,
     EVIDENCE_ARCHIVE,
     EVIDENCE_BARRIER,
@@ -21,6 +22,7 @@ from hmx_pipeline.contracts.headers import (
     EVIDENCE_TENANT,
     KIND,
     TRACEPARENT,
+    header,
     output_headers,
     traceparent,
 )
@@ -38,6 +40,7 @@ from hmx_pipeline.contracts.keys import (
 )
 from hmx_pipeline.contracts.limits import (
     CLOCK_SKEW_MS,
+    OWNERS_KEPT,
     PARTITION_SESSION_BYTES,
     PARTITION_WAITING_BYTES,
     RECENT_IDS,
@@ -77,7 +80,7 @@ from hmx_pipeline.ordering.window import (
 )
 from hmx_pipeline.stages.arrival import Arrival, held, released_from
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.erased_sessions import erased_sessions, is_erased, pass_on, waiting_and_erased
+from hmx_pipeline.stages.erased_sessions import disown, erased_sessions, is_erased, pass_on, waiting_and_erased
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
 from hmx_pipeline.stages.segmenting import Segmenting
 from hmx_pipeline.stages.session_state import (
@@ -87,17 +90,21 @@ from hmx_pipeline.stages.session_state import (
     Indexes,
     PassingBarrier,
     ReleasedEvent,
+    SessionOwner,
     SessionState,
     barrier_key,
     decode_state,
     encode_state,
     held_entry,
     held_key,
+    lost_owner_key,
+    owner_key,
     passing_key,
     segment_key,
     session_of,
     session_state_key,
     state_deadline,
+    tenant_of,
     trace_bytes,
 )
 from hmx_pipeline.stages.work_turns import WorkTurns
@@ -197,7 +204,8 @@ class SessionsFold:
         known = self._known(tx, name, session, event.event_id)
         if known is None:
             trace = (traceparent(headers) or b"").decode() if headers else ""
-            arrival = Arrival(accepted, record.offset, record.timestamp, trace)
+            proven = not headers or header(headers, AGENT_UNPROVEN) is None
+            arrival = Arrival(accepted, record.offset, record.timestamp, trace, proven)
             tx.put(state_key, self._arrive(tx, name, session, arrival))
             if self._indexes.nbytes > PARTITION_SESSION_BYTES:
                 self._lighten(tx)
@@ -230,9 +238,11 @@ class SessionsFold:
 
     def _arrive(self, tx: Tx, name: str, session: SessionState, arrival: Arrival) -> SessionState:
         """Return the session after an event that is new to it."""
-        if session is _NEW and self._indexes.sessions >= SESSIONS_LIVE:
-            self._put_to_rest(tx, self._indexes.crowded(name))
-            tx.count("session_forgotten_early")
+        if session is _NEW:
+            if self._indexes.sessions >= SESSIONS_LIVE:
+                self._put_to_rest(tx, self._indexes.crowded(name))
+                tx.count("session_forgotten_early")
+            session = self._returned(tx, name)
         verdict = self._judge(session.cursor, arrival.accepted, tx.clock)
         if verdict is _RELEASE:
             session = self._release(tx, name, session, arrival, tx.clock)
@@ -334,7 +344,7 @@ class SessionsFold:
         session = self._emit(tx, name, session, arrival, Release(index, cursor.run), _RELEASED)
         at = min(instant // NS_PER_MS, log_time + CLOCK_SKEW_MS)
         try:
-            mined = step_of(accepted.fields, at, index)
+            mined = step_of(accepted.fields, at, index, proven=arrival.proven)
         except Exception as error:  # noqa: BLE001  see `spared`
             # Its content cannot be mined, so the step only says that there was an event.
             mined = spared(tx, "step_not_mined", error, Step(event.event_id, at, Role.OBSERVATION, index))
@@ -361,7 +371,7 @@ class SessionsFold:
         """Emit the episode. Return the session, whose subject is the first that an event names."""
         accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
         named = named_subject(accepted.fields["metadata"])
-        if named and not session.subject:
+        if named and (session.subject in ("", NOBODY_KNOWN) or not session.cursor.index):
             session = self._segmenting.claimed(tx, name, session, named)
         if offset in tx.refused:  # the event has waited, otherwise it would have been rejected before
             record = Record(partition, offset, arrival.log_time, None, None, ())  # its dead letter has no bytes
@@ -410,7 +420,34 @@ class SessionsFold:
             session = self._segmenting.contribute_open(tx, name, session)
         self._forget(tx, name, session)
 
+    def _returned(self, tx: Tx, name: str) -> SessionState:
+        """Return a session that is new to the state. If it was forgotten, what names nobody still belongs to its
+        owner; if that is not known any more, to nobody who can be named."""
+        tenant = tenant_of(name)
+        known: SessionOwner | None = None
+        if self._indexes.owned.of(tenant):
+            key = owner_key(name)
+            known = tx.get(key)
+            if known is not None:
+                tx.put(key, None)
+        if known is None:
+            known = tx.get(lost_owner_key(tenant))
+        return SessionState(subject=known.subject) if known is not None else _NEW
+
+    def _own(self, tx: Tx, name: str, subject: str) -> None:
+        """Remember whose a forgotten session is."""
+        tx.put(owner_key(name), SessionOwner(subject=subject, at=tx.clock))
+        while self._indexes.owned.total > OWNERS_KEPT:
+            key = self._indexes.longest_owned(tx.values())
+            lost = lost_owner_key(key.split("/")[1])
+            tx.put(key, None)
+            if tx.get(lost) is None:
+                tx.put(lost, SessionOwner(subject=NOBODY_KNOWN))
+            tx.count("session_owner_lost")
+
     def _forget(self, tx: Tx, name: str, session: SessionState) -> None:
+        if session.subject:
+            self._own(tx, name, session.subject)
         tx.trim(name, None)
         for first in session.closed if session.head is None else (*session.closed, session.segment_first):
             tx.put(segment_key(name, first), None)
@@ -449,14 +486,19 @@ class SessionsFold:
         """Forget the sessions that the erasure covers, without contributing, and turn away what waits in them, or
         names its subject."""
         names = erased_sessions(tx, erasure)
+        newest = {name: tx.get(session_state_key(name)).cursor.newest for name in names}
         for key in waiting_and_erased(tx, erasure, names):
             held: BufferedEvent = tx.get(key)
+            if (name := session_of(key)) in newest:
+                newest[name] = max(newest[name], held.instant)
             record = Record(tx.partition, held.offset, held.log_time, None, None, ())
             self.reject(tx, record, Rejection(Reason.ERASED))
             tx.put(key, None)
         for name in names:
             self._forget(tx, name, tx.get(session_state_key(name)))
-        pass_on(tx, erasure, names, self._partitions, self._evidence_partitions)
+        disown(tx, erasure)
+        times = {name: instant // NS_PER_MS for name, instant in newest.items()}
+        pass_on(tx, erasure, times, self._partitions, self._evidence_partitions)
 
     def _pass_on(self, tx: Tx, name: bytes, tenant_id: str, pattern: str, control: EvidenceControl) -> None:
         """Emit a control record to the tenant's evidence partition, where its patterns are compiled."""

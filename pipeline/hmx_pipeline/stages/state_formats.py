@@ -111,5 +111,5 @@ def _to_speak(key: str, value: bytes) -> bytes:
 
 
 FORMATS: Final = Formats(4, ({"m": _without_old_evidence, "p": _to_speak}, {}))
-"""The last step changes nothing: older releases do not know the subjects, settings and rulings in the state."""
+"""The last step changes nothing: older releases do not know the subjects, owners, settings and rulings in the state."""
 STATE_FORMAT: Final = FORMATS.current

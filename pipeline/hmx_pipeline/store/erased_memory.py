@@ -16,9 +16,9 @@ import msgspec
 import orjson
 
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
-from hmx_pipeline.contracts.erasure import Erasure, ErasureMark, covered
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.keys import encoded
-from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
 from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
@@ -61,6 +61,10 @@ class Erasures:
     def __bool__(self) -> bool:
         return bool(self._marks)
 
+    def of(self, tenant_id: str) -> bool:
+        """Returns whether something of the tenant was erased."""
+        return tenant_id in self._marks
+
     def hides_episode(self, fields: Json) -> bool:
         """Returns whether an episode is erased. Raises KeyError for what is no episode."""
         own = fields["metadata"][RESERVED]
@@ -75,9 +79,15 @@ class Erasures:
             for mark, names in marks.values()
         )
 
-    def hides_contribution(self, fields: Mapping[str, Any]) -> bool:
+    def hides_contribution(self, fields: Mapping[str, Any], place: tuple[int, int] | None = None) -> bool:
+        """`place`: partition and offset of the event that made it contribute. Where that is not known, what may be of
+        the erased past is hidden: an event counts as dated a little after it was appended, at the latest."""
         return any(
-            fields["first_at"] <= mark.at
+            (
+                fields["first_at"] <= mark.at + CLOCK_SKEW_MS
+                if place is None
+                else place[0] == mark.partition and place[1] < mark.before
+            )
             and covered(names, mark.tenant_id, fields["session_id"], fields.get("subject", ""))
             for mark, names in self._marks.get(fields["tenant_id"], {}).values()
         )
@@ -248,8 +258,9 @@ def sessions_of(client: Client, keys: Keys, tenant_id: str, subject: str) -> set
         return {unquote(session.decode()) for session, named in listed if named == wanted}
 
 
-def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
-    """Counts what an erasure covers. Reads all of the tenant's memory."""
+def held(client: Client, keys: Keys, erasure: Erasure, erased: Erasures | None = None) -> HeldRecords:
+    """Counts what an erasure covers; with `erased`, only the events that these marks hide. Reads all of the tenant's
+    memory."""
     tenant, marks = keys.tenant(erasure.tenant_id), erasure.marks
 
     def covers(session: str, subject: str) -> bool:
@@ -257,21 +268,45 @@ def held(client: Client, keys: Keys, erasure: Erasure) -> HeldRecords:
 
     with reachable():
         events = sum(
-            covers(fields["sessionId"], subject_of(fields)) and _at(fields) <= erasure.at
+            covers(fields["sessionId"], subject_of(fields)) and (erased is None or erased.hides_episode(fields))
             for fields in _all_episodes(client, tenant)
         )
         contributions = frozenset(
             fields["contribution_id"]
             for fields in _all(client, client.hscan_iter(tenant.digests("contribution")), tenant.contribution)
-            if covers(fields["session_id"], fields.get("subject", "")) and fields["first_at"] <= erasure.at
+            if covers(fields["session_id"], fields.get("subject", ""))
         )
         artifacts = _resting(client, client.hscan_iter(tenant.digests("artifact")), tenant.artifact, contributions)
         knowledge = _resting(client, client.hscan_iter(tenant.digests("knowledge")), tenant.knowledge, contributions)
     return HeldRecords(events, contributions, artifacts, knowledge)
 
 
-def _at(fields: Json) -> int:
-    return milliseconds(fields["timestamp"])
+def keep_held(client: Client, keys: Keys, erasure: Erasure, found: HeldRecords, seconds: int) -> None:
+    """Keeps what an erasure covers, in hashes and ids, until its receipt is made. It names nobody."""
+    told = {
+        "at": erasure.at,
+        "mark": mark_of(erasure.tenant_id, erasure.scope, erasure.name),
+        "sessions": erasure.sessions,
+        "held": [found.events, *(sorted(names) for names in found[1:])],
+    }
+    with reachable():
+        client.set(keys.tenant(erasure.tenant_id).erasing(erasure.erasure_id), orjson.dumps(told), ex=seconds)
+
+
+def kept_held(
+    client: Client, keys: Keys, tenant_id: str, erasure_id: str, scope: ErasedScope, name: str
+) -> tuple[Erasure, HeldRecords] | None:
+    """Returns an earlier erasure of this, and what it covered; None if none is kept."""
+    with reachable():
+        value = client.get(keys.tenant(tenant_id).erasing(erasure_id))
+    told = orjson.loads(value) if value is not None else {}
+    if told.get("mark") != mark_of(tenant_id, scope, name):
+        return None
+    erasure = Erasure(
+        erasure_id=erasure_id, tenant_id=tenant_id, scope=scope, name=name, at=told["at"], sessions=told["sessions"]
+    )
+    events, *names = told["held"]
+    return erasure, HeldRecords(events, *map(frozenset, names))
 
 
 def _resting(

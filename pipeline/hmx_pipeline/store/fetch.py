@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from hmx_pipeline.contracts.artifact import SUBJECT, Artifact, Status
-from hmx_pipeline.contracts.erasure import Erasure
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
 from hmx_pipeline.contracts.keys import encoded
@@ -281,9 +281,20 @@ class Store:
         """Returns the sessions whose first subject this is."""
         return erased_memory.sessions_of(self._client, self._keys, tenant_id, subject)
 
-    def held(self, erasure: Erasure) -> erased_memory.HeldRecords:
-        """Returns what memory holds of an erasure. Reads all of the tenant's memory."""
-        return erased_memory.held(self._client, self._keys, erasure)
+    def held(self, erasure: Erasure, erased: erased_memory.Erasures | None = None) -> erased_memory.HeldRecords:
+        """Returns what memory holds of an erasure; with `erased`, only the events that these marks hide. Reads all of
+        the tenant's memory."""
+        return erased_memory.held(self._client, self._keys, erasure, erased)
+
+    def keep_held(self, erasure: Erasure, found: erased_memory.HeldRecords, seconds: int) -> None:
+        """Keeps what an erasure covers until its receipt is made."""
+        erased_memory.keep_held(self._client, self._keys, erasure, found, seconds)
+
+    def kept_held(
+        self, tenant_id: str, erasure_id: str, scope: ErasedScope, name: str
+    ) -> tuple[Erasure, erased_memory.HeldRecords] | None:
+        """Returns an earlier erasure of this, and what it covered; None if none is kept."""
+        return erased_memory.kept_held(self._client, self._keys, tenant_id, erasure_id, scope, name)
 
     def counts(self, tenant_id: str) -> Counts:
         """Counts artifacts and knowledge records in one round trip."""

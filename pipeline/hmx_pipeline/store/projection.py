@@ -15,9 +15,9 @@ import orjson
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
 from hmx_pipeline.contracts.artifact import Status, owner_of
-from hmx_pipeline.contracts.episode import RESERVED, subject_of
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN, RESERVED, subject_of
 from hmx_pipeline.contracts.evidence import Pattern, segment_rank
-from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
+from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
 from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, Ranked
@@ -103,7 +103,7 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
     tenant.event(event_key, session, value, step.at)
-    if subject:
+    if subject not in ("", NOBODY_KNOWN):
         tenant.assign(session, subject)
     if expires is not None:
         tenant.expires(fields["id"].encode(), expires)
@@ -122,7 +122,7 @@ def project_contribution(changes: Changes, record: TopicRecord) -> None:
     if header(record.headers, KIND) in CONTROL_KINDS:
         return
     value, fields = _read(record)
-    if changes.hides is not None and changes.hides.hides_contribution(fields):
+    if changes.hides is not None and changes.hides.hides_contribution(fields, origin_of(record.headers)):
         return
     tenant = changes.of(fields["tenant_id"])
     name, pattern = fields["contribution_id"], Pattern(fields["pattern_type"], fields["pattern_key"])

@@ -121,6 +121,10 @@ class TenantKeys:
         """String: document numbers of a label: a tag, a session or an agent."""
         return self._key("tag", label)
 
+    def erasing(self, erasure_id: str) -> bytes:
+        """String: what an erasure covers, for its receipt; it expires."""
+        return self._key("erasing", erasure_id)
+
     def vectors(self, space: str) -> bytes:
         """List: chunks of document vectors, in order of arrival (see retrieval.vectors)."""
         return self._key("vector", space)

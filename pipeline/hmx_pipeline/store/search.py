@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, sought
+from hmx_pipeline.contracts.episode import is_visible
 from hmx_pipeline.contracts.evidence import Contribution, Step
 from hmx_pipeline.contracts.knowledge import Kind
 from hmx_pipeline.retrieval.episode_index import WHOLE, QueryTerm
@@ -339,7 +340,7 @@ class Search:
 
 def _sees(plan: RetrievalPlan, subject: str) -> bool:
     """Returns whether the request may see what belongs to a subject; an empty name is the whole tenant."""
-    return subject in ("", plan.subject)
+    return is_visible(subject, plan.subject)
 
 
 def _uncommon(plan: RetrievalPlan, view: TenantIndex) -> list[Related]:

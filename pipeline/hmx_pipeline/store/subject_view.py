@@ -1,17 +1,26 @@
-"""Single records as a subject sees them: its own, and what all of the tenant share.
+"""Single records as a subject sees them: its own, and what all of the tenant share, as in packs.
 
-Enters: a tenant, and a subject or None, which sees everybody's, as a tenant's own backend does. Leaves: records, or
-None for those of others, as if there were none. Raises StoreUnavailableError, TamperedError.
+Enters: a tenant, and a subject: empty for nobody in particular, None for whoever sees everybody's, as a tenant's own
+backend does. Leaves: records, or None for those of others, as if there were none. Raises StoreUnavailableError,
+TamperedError.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hmx_pipeline.contracts.artifact import owner_of
-from hmx_pipeline.contracts.episode import subject_of
+from hmx_pipeline.contracts.episode import is_visible, own_session, subject_of
+from hmx_pipeline.contracts.knowledge import Standing
 from hmx_pipeline.store.fetch import Ambiguous, Store
 
 Json = dict[str, Any]
+
+
+def sees_knowledge(record: Mapping[str, Any], subject: str) -> bool:
+    """Returns whether a subject may see a record. What the tenant does not share any more is nobody's to see."""
+    owner = record.get("subject_id") or ""
+    return is_visible(owner, subject) and (owner != "" or record["status"] != Standing.WITHDRAWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +29,15 @@ class SubjectView:
     tenant: str
     subject: str | None
 
+    def session(self, session_id: str) -> str:
+        """Returns the name of a session in memory: the subject's own has its name before that which clients use."""
+        own = own_session(self.subject, session_id) if self.subject else session_id
+        return own if own != session_id and self.store.subject_of_session(self.tenant, own) else session_id
+
     def event(self, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
         """Returns the newest episode with this id; Ambiguous if several sessions that are seen use it."""
+        if session_id is not None:
+            session_id = self.session(session_id)
         found = self.store.get_event(self.tenant, event_id, session_id)
         if self.subject is None:
             return found
@@ -38,14 +54,14 @@ class SubjectView:
 
     def knowledge(self, record_id: str) -> Json | None:
         found = self.store.get_knowledge(self.tenant, record_id)
-        return found if found is None or self.subject in (None, found.get("subject_id") or self.subject) else None
+        return found if found is None or self.subject is None or sees_knowledge(found, self.subject) else None
 
     def artifact(self, artifact_id: str) -> Json | None:
         found = self.store.get_artifact(self.tenant, artifact_id)
         return found if found is None or self.sees_artifact(found) else None
 
     def sees_artifact(self, artifact: Json) -> bool:
-        return self.subject is None or owner_of(artifact) in ("", self.subject)
+        return self.subject is None or is_visible(owner_of(artifact), self.subject)
 
     def sees_episode(self, episode: Json) -> bool:
         return self._sees(subject_of(episode), episode["sessionId"])
@@ -54,4 +70,4 @@ class SubjectView:
         """What names no subject belongs to that of its session."""
         if self.subject is None:
             return True
-        return (subject or self.store.subject_of_session(self.tenant, session_id) or self.subject) == self.subject
+        return is_visible(subject or self.store.subject_of_session(self.tenant, session_id), self.subject)

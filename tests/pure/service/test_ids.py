@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from hmx_pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.service.api_keys import USUAL, Grant
 from hmx_pipeline.service.app import create_app
 from hmx_pipeline.service.events import Refused
 from hmx_pipeline.service.hippocortex.capture import _completed, said_path
@@ -75,7 +76,7 @@ def test_an_id_of_a_capture(case: str) -> None:
     body, place = CAPTURES[case]
 
     def refused(name: str) -> Refused | None:
-        return _completed("acme", orjson.dumps(body).replace(b"{id}", orjson.dumps(name)[1:-1])).refused
+        return _completed(orjson.dumps(body).replace(b"{id}", orjson.dumps(name)[1:-1]), Grant("acme", USUAL)).refused
 
     found = refused(BEYOND)
     assert found is not None

@@ -3,6 +3,7 @@
 import orjson
 import pytest
 
+from hmx_pipeline.service.api_keys import USUAL, Grant
 from hmx_pipeline.service.hippocortex.capture import _completed, said_path
 from hmx_pipeline.service.memory import _pack_request
 from hmx_pipeline.service.problems import ProblemError
@@ -46,7 +47,7 @@ def test_a_number_out_of_range_in_a_request(case: tuple[str, str, str]) -> None:
 def test_a_number_out_of_range_in_a_capture(place: str, number: str) -> None:
     ends = place[-1] if place[0] == "1" else ""
     sent = orjson.dumps(CAPTURE).decode().replace(place, number + ends, 1).encode()
-    refused = _completed("acme", sent).refused
+    refused = _completed(sent, Grant("acme", USUAL)).refused
     assert refused is not None
     assert said_path(refused.path) == AT[place]
 

@@ -107,10 +107,11 @@ def _title(content: str) -> str:
 
 
 def _fetch(service: Service, given: Json) -> Answer:
-    """The kind follows from where the id is found."""
+    """The kind follows from where the id is found. What is another person's is not found, as in packs."""
+    whose = f"?subject={in_path(service.subject)}"
     for kind in ("artifacts", "knowledge", "events", "contributions"):
         try:
-            record = service.get(f"/v1/hmx/{kind}/{in_path(given['id'])}")
+            record = service.get(f"/v1/hmx/{kind}/{in_path(given['id'])}{whose}")
         except ServiceError as error:
             if error.status == 404:
                 continue

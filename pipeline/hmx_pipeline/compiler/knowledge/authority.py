@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.contracts.agent_types import AGENT_TYPES
-from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.evidence import UNPROVEN, Contribution
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord, Memory
 
 ASSISTANT: Final = "assistant"
@@ -40,13 +40,18 @@ class Trust(NamedTuple):
 
     agents: frozenset[str] = frozenset()
 
+    def trusts(self, contribution: Contribution) -> bool:
+        """Return True if an operator trusts every agent that tells it."""
+        tellers = contribution.tellers or [contribution.agent_id]
+        return all(one in self.agents and one != UNPROVEN for one in tellers)
+
     def ranked(self, contribution: Contribution, *, shared: bool) -> Contribution:
         """Return the contribution with its typed events told by a trusted agent or by an assistant. `shared`: True if
         every subject will see it. Then an assistant states nothing, and it never makes a rule."""
         claims: Sequence[Mapping[str, Any]] = contribution.body.get("claims", ())
         if not claims:
             return self._of_entity(contribution, shared=shared)
-        by = Authority.AGENT if contribution.agent_id in self.agents else Authority.ASSISTANT
+        by = Authority.AGENT if self.trusts(contribution) else Authority.ASSISTANT
         told = [{**claim, "by": by.value} if claim["by"] == EVENT else claim for claim in claims]
         if shared or contribution.body["memory"] == Memory.POLICY:
             told = [claim for claim in told if rank_of(claim["by"]) >= Authority.USER.rank]
@@ -56,7 +61,7 @@ class Trust(NamedTuple):
         """The entity of an event that states something repeats the statement, so it counts like that."""
         body = contribution.body
         states = {_STATES[one] for name in _TYPES if (one := body.get(name)) in _STATES}
-        if not states or contribution.agent_id in self.agents or not (shared or Memory.POLICY in states):
+        if not states or self.trusts(contribution) or not (shared or Memory.POLICY in states):
             return contribution
         return contribution.saying(seen=[])
 
@@ -64,7 +69,7 @@ class Trust(NamedTuple):
         """Return the authority of a statement. Without authors (entities, corrections) it is that of its agents."""
         if said_by:
             return max((_OF[by] for by in said_by), key=lambda one: one.rank)
-        trusted = any(one.agent_id in self.agents for one in sources)
+        trusted = any(map(self.trusts, sources))
         return Authority.AGENT if trusted else Authority.ASSISTANT
 
 

@@ -4,7 +4,7 @@
 records depend on history, because their end is the time of withdrawal.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ from hmx_pipeline.compiler.candidate import alone, counting
 from hmx_pipeline.compiler.knowledge.authority import SHOWN, Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
 from hmx_pipeline.compiler.knowledge.rulings import ruled
-from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_of
+from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_key, scope_of
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
@@ -38,11 +38,12 @@ def records(
     rulings: Sequence[Ruling] = (),
     trust: Trust | None = None,
     team: bool = False,
+    taken_back: Container[str] = (),
 ) -> list[KnowledgeRecord]:
     """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
     `under`: looks up the tenant's endings by form. `rulings`: those of the pattern, which also hold without evidence.
     `trust`: that of a tenant that names subjects or trusted agents. `team`: True if the tenant's subjects share what is
-    not their own."""
+    not their own. `taken_back`: ids of private records that do not hold: their subjects do not testify to them."""
     kept: Sequence[Contribution] = counting(contributions)
     if not kept and not rulings:
         return []
@@ -51,8 +52,23 @@ def records(
     if not isinstance(kind, KnowledgeKind):
         return []
     tenant_id = kept[0].tenant_id if kept else ""
+    if taken_back and kind.items:
+        kept = [each for one in kept if (each := _testifying(kind, about, one, taken_back)) is not None]
     found = [_record(tenant_id, about, statement) for statement in _stated(kind, about, kept, under, trust, team=team)]
     return sorted(ruled(found, rulings, rivals=kind.rivals), key=lambda record: record.record_id)
+
+
+def _testifying(
+    kind: KnowledgeKind, about: Pattern, c: Contribution, taken_back: Container[str]
+) -> Contribution | None:
+    """Return the contribution without what its subject has taken back; None if that is all."""
+    if not c.subject:
+        return c
+    own = Pattern(about.type, scope_key(c.subject, about.key))
+    told = [one for one in c.body[kind.items] if _id(c.tenant_id, own, kind.named(one)) not in taken_back]
+    if len(told) == len(c.body[kind.items]):
+        return c
+    return c.saying(**{kind.items: told}) if told else None
 
 
 def _stated(

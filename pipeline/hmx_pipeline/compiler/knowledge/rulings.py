@@ -18,12 +18,14 @@ from hmx_pipeline.contracts.limits import PATTERN_RULINGS
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 
-_OPERATOR: Final = Authority.OPERATOR.value
 _ENDED: Final = (Standing.SUPERSEDED, Standing.RESOLVED, Standing.WITHDRAWN)
 
 
 def with_ruling(rulings: Sequence[Ruling], ruling: Ruling) -> list[Ruling] | None:
-    """Return the pattern's rulings after one more, which replaces that on the same record; None beyond the bound."""
+    """Return the pattern's rulings after one more, which replaces that on the same record; None beyond the bound. A
+    subject replaces no operator's."""
+    if ruling.subject and any(each.record_id == ruling.record_id and not each.subject for each in rulings):
+        return list(rulings)
     others = [each for each in rulings if each.record_id != ruling.record_id]
     return [*others, ruling] if len(others) < PATTERN_RULINGS else None
 
@@ -48,8 +50,8 @@ def _without(ruling: Ruling, memories: Set[str], events: Set[str]) -> Ruling:
     return ruling.model_copy(update={"stated": stated})
 
 
-def correction(record: KnowledgeRecord, text: str, value: str, at: int) -> KnowledgeRecord:
-    """Return the record that an operator states instead. `value`: what the statement says of its subject."""
+def correction(record: KnowledgeRecord, text: str, value: str, at: int, by: Authority) -> KnowledgeRecord:
+    """Return the record that is stated instead. `value`: what the statement says of its subject."""
     pattern = Pattern(*split_key(record.pattern))
     body: dict[str, Any] = {k: v for k, v in record.body.items() if k not in ("ruling", "source_events_omitted")}
     if record.kind is Kind.POLICY:
@@ -63,7 +65,7 @@ def correction(record: KnowledgeRecord, text: str, value: str, at: int) -> Knowl
         update={
             "record_id": content_id(0, "knowledge", record.tenant_id, *pattern, "stated", record.record_id, text),
             "text": text,
-            "body": body | {"said_by": [_OPERATOR], SHOWN: _OPERATOR},
+            "body": body | {"said_by": [by.value], SHOWN: by.value},
             "confidence": 1.0,
             "status": Standing.ACTIVE,
             "session_id": None,
@@ -98,8 +100,9 @@ def ruled(found: Sequence[KnowledgeRecord], rulings: Sequence[Ruling], *, rivals
         elif ruling is not None:
             made[name] = _confirmed(record, ruling)
     if rivals and holding:
-        holder = holding[-1]
-        since = next(r for r in reversed(rulings) if _holds(r) == holder)
+        stating = [ruling for ruling in rulings if _holds(ruling) in holding]
+        since = max(enumerate(stating), key=lambda one: (one[1].authority.rank, one[0]))[1]
+        holder = _holds(since)
         for name, record in made.items():
             if name != holder and record.kind is not Kind.CONFLICT and record.status is Standing.ACTIVE:
                 made[name] = _ended(record, Standing.SUPERSEDED, since, by=holder, said=False)
@@ -144,7 +147,7 @@ def _confirmed(record: KnowledgeRecord, ruling: Ruling) -> KnowledgeRecord:
             "confidence": 1.0,
             "superseded_by": None,
             "validity": TimeRange(start=start),
-            "body": _with(record, ruling) | {SHOWN: _OPERATOR},
+            "body": _with(record, ruling) | {SHOWN: ruling.authority.value},
         }
     )
 

@@ -18,7 +18,7 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from hmx_pipeline.contracts.episode import SUBJECT_ID, named_subject
+from hmx_pipeline.contracts.episode import SUBJECT_ID, named_subject, own_session
 from hmx_pipeline.contracts.event import ARRIVAL, SEQUENCE_MEANS
 from hmx_pipeline.contracts.headers import TRACEPARENT, event_headers, trace_headers
 from hmx_pipeline.contracts.ids import keyed_id
@@ -28,10 +28,11 @@ from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.contracts.versions import HMX_VERSION
 from hmx_pipeline.intake.number_ranges import out_of_range_path
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import Writer, bound_to
+from hmx_pipeline.service.access import Writer, grant_of
+from hmx_pipeline.service.api_keys import Grant
 from hmx_pipeline.service.body import parsed, read_body
 from hmx_pipeline.service.event_log import EventLog, EventRecord
-from hmx_pipeline.service.events import BODY_BYTES, EventStatus, Refused, append, check, slices
+from hmx_pipeline.service.events import BODY_BYTES, EventStatus, Refused, agent_headers, append, check, slices
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.answer_envelope import success
 from hmx_pipeline.service.hippocortex.client_json import described
@@ -122,17 +123,16 @@ class Captures:
         self._known: OrderedDict[str, None] = OrderedDict()
         self._appending: dict[str, asyncio.Future[None]] = {}
 
-    async def take(
-        self, tenant: str, sent: Sequence[bytes], trace: bytes = b"", subject: str | None = None
-    ) -> list[Capture]:
-        """Appends captures and returns their outcomes; with `subject`, what names nobody is that one's. Raises
-        ProblemError if Kafka does not acknowledge."""
-        parts = [await self._parsing.run(tenant, _checked, tenant, part, subject) for part in slices(sent)]
+    async def take(self, tenant: str, grant: Grant, sent: Sequence[bytes], trace: bytes = b"") -> list[Capture]:
+        """Appends captures that a key may write, and returns their outcomes. Raises ProblemError if Kafka does not
+        acknowledge."""
+        parts = [await self._parsing.run(tenant, _checked, part, grant) for part in slices(sent)]
         captures = [capture for part in parts for capture in part]
         to_append = self._chosen(captures)
         try:
             if to_append:
-                await self._append(tenant, to_append, trace)
+                headers = [*trace_headers(trace), *agent_headers(grant)]
+                await self._append(tenant, to_append, headers)
         finally:
             self._finish(to_append)
         for capture in captures:
@@ -170,7 +170,7 @@ class Captures:
             chosen.append(capture)
         return chosen
 
-    async def _append(self, tenant: str, captures: Sequence[Capture], trace: bytes) -> None:
+    async def _append(self, tenant: str, captures: Sequence[Capture], more: Sequence[tuple[str, bytes]]) -> None:
         """Appends captures. Nothing is awaited between minting and handover, so a session's sequences rise in the
         log."""
         keyed = [capture for capture in captures if capture.keyed]
@@ -188,7 +188,7 @@ class Captures:
                 if not capture.keyed:
                     capture.fields["event_id"] = random_id(minted.ms)
                 session, name = capture.session_id, capture.event_id
-                headers = [*event_headers(tenant, session, name), *trace_headers(trace)]
+                headers = [*event_headers(tenant, session, name), *more]
                 records.append(EventRecord(session_key(tenant, session), _written(capture, minted), headers))
             await append(self._log, records)
             if keyed:
@@ -227,21 +227,23 @@ class Captures:
                 self._usage.count(tenant, f"type:{capture.fields['event_type']}")
 
 
-def _checked(tenant: str, sent: Sequence[bytes], subject: str | None = None) -> list[Capture]:
-    return [_completed(tenant, one, subject) for one in sent]
+def _checked(sent: Sequence[bytes], grant: Grant) -> list[Capture]:
+    return [_completed(one, grant) for one in sent]
 
 
-def _completed(tenant: str, sent: bytes, subject: str | None = None) -> Capture:
-    capture = _event(tenant, sent, subject)
+def _completed(sent: bytes, grant: Grant) -> Capture:
+    capture = _event(sent, grant)
     if capture.refused is None:
-        found = check(_written(capture, LONGEST), tenant, subject)
+        found = check(_written(capture, LONGEST), grant)
         if isinstance(found, Refused):
             capture.refused = found
     return capture
 
 
-def _event(tenant: str, sent: bytes, subject: str | None = None) -> Capture:
-    """Checks shapes only; intake checks values, on the payload as written."""
+def _event(sent: bytes, grant: Grant) -> Capture:
+    """Checks shapes only; intake checks values, on the payload as written. What names nobody is of the subject, and the
+    agent, that the key is bound to."""
+    tenant = grant.tenant
     try:
         given = {name: bytes(raw) for name, raw in _members(sent).items()}
         said: dict[str, Any] = {name: orjson.loads(raw) for name, raw in given.items() if name != "payload"}
@@ -256,13 +258,15 @@ def _event(tenant: str, sent: bytes, subject: str | None = None) -> Capture:
     known: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
     key, session = _first(said, _KEY) or _first(known, _KEY), said.get("sessionId")
     named = named_subject(known)
-    whose = None if named else _first(said, _USER) or subject
+    whose = None if named else _first(said, _USER) or grant.subject
+    if grant.subject is not None and isinstance(session, str):
+        session = own_session(grant.subject, session)
     keyed = key is not None and isinstance(session, str)
     fields = {
         "hmx_version": HMX_VERSION,
         "event_id": keyed_id(tenant, str(session), str(key)) if keyed else random_id(LONGEST.ms),
         "event_type": said.get("type"),
-        "agent_id": _first(known, _AGENT) or AGENT,
+        "agent_id": _first(known, _AGENT) or grant.agent or AGENT,
         "tenant_id": tenant,
         "session_id": session,
         "content": orjson.Fragment(given.get("payload", b"null")),
@@ -298,7 +302,7 @@ def _written(capture: Capture, minted: Minted) -> bytes:
 async def capture(request: Request, tenant: Writer) -> Response:
     """Captures one event."""
     body = await read_body(request, BODY_BYTES)
-    (taken,) = await _captures(request).take(tenant, [body], _trace(request), bound_to(request))
+    (taken,) = await _captures(request).take(tenant, grant_of(request), [body], _trace(request))
     if taken.refused is not None:
         path = said_path(taken.refused.path)
         raise ProblemError(ProblemKind.EVENT_REJECTED, taken.refused.detail, path=path, reason=taken.refused.reason)
@@ -316,7 +320,7 @@ async def capture_batch(request: Request, tenant: Writer) -> Response:
     if len(events) > BATCH_EVENTS:
         detail = f"{len(events)} events exceed the limit of {BATCH_EVENTS} per batch: split it"
         raise ProblemError(ProblemKind.INVALID_REQUEST, detail, path="$.events")
-    taken = await _captures(request).take(tenant, events, _trace(request), bound_to(request))
+    taken = await _captures(request).take(tenant, grant_of(request), events, _trace(request))
     errors = sum(one.refused is not None for one in taken)
     duplicates = sum(one.duplicate for one in taken)
     summary = {
