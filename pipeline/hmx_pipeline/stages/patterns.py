@@ -202,7 +202,7 @@ class PatternsFold:
             own = evidence.get(each, [])
             known: PatternState = tx.get(each) or PatternState()
             digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
-            if digest != known.evidence or known.forgets:
+            if digest != known.evidence or known.forgets or state.forgets:  # an older version may rest on it
                 known = known.model_copy(update={"evidence": digest, "forgets": known.forgets or state.forgets})
                 self._say(tx, each, known, own, state.trace)
         for each in self._maps.gone(key):
