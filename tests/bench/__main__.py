@@ -16,7 +16,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from tests.bench import against_empty, against_zaxy, freshness, in_process, packs, processes, recovery, workload
+from tests.bench import (
+    against_empty,
+    against_zaxy,
+    freshness,
+    in_process,
+    learning,
+    packs,
+    processes,
+    recovery,
+    workload,
+)
 from tests.bench.kit import Bench
 from tests.bench.report import WIDTH, Line, machine, show, write
 
@@ -28,6 +38,7 @@ FAMILIES: Mapping[str, Callable[[Bench], list[Line]]] = {
     "patterns": in_process.patterns,
     "processes": processes.processes,
     "freshness": freshness.freshness,
+    "learning": learning.learning,
     "memory": in_process.memory,
     "restore": recovery.restore,
     "rebuild": recovery.rebuild,

@@ -97,6 +97,21 @@ class Traffic:
         reader.join()
         return list(seen.values()), list(self._read.values())
 
+    def beside(self, seconds: float) -> list[float]:
+        """The traffic alone: milliseconds until visible to a bare consumer of the log, of every probe."""
+        self._appended, self._read = {}, {}
+        done = threading.Event()
+        reader = threading.Thread(target=self._follow, args=(done, self._ends()))
+        reader.start()
+        self._send(int(seconds * RATE))
+        deadline = time.monotonic() + LOST_S
+        while len(self._read) < len(self._appended):
+            assert time.monotonic() < deadline, "the log is not read to its end"
+            time.sleep(LOOK_S)
+        done.set()
+        reader.join()
+        return list(self._read.values())
+
     def _visible(self, probe: str) -> bool:
         return f"e-{probe}" in self._memory.found(probe, tenant=f"tenant-{int(probe[5:]) % TENANTS}")
 

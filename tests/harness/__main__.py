@@ -2,7 +2,8 @@
 
 SECURED=1: on a Kafka with TLS, where each process logs in and has its own rights only.
 
-Exit code: 0 nothing lost, doubled or differing; 1 something is, or does not come back.
+Exit code: 0 nothing lost, doubled or differing, and nothing left of what was erased; 1 something is, or does not come
+back.
 """
 
 import os
@@ -75,11 +76,13 @@ def show(result: Result) -> None:
     )
     for (name, code), count in sorted(result.exits.items()):
         OUT.print(f"{name} ended by itself with {code}: {count} times")
+    ruled = ", ".join(f"{count} {verb}" for verb, count in sorted(verdict.ruled.items()))
+    OUT.print(f"{verdict.erased} erased, {verdict.receipts} with a receipt at once; rulings: {ruled or 'none'}")
     for detail in verdict.details[:20]:
         OUT.print(detail, markup=False)
     OUT.print(
         f"lost {verdict.lost}, doubled {verdict.doubled}, differing {verdict.differing}, acknowledged and missing"
-        f" {verdict.missing}; seconds: {result.seconds}"
+        f" {verdict.missing}, erased and still there {verdict.leaked}; seconds: {result.seconds}"
     )
     if not verdict.clean:
         OUT.print(f"logs: {result.plan.folder}; again: make crash SEED={result.plan.seed} FAULTS={result.plan.faults}")

@@ -17,6 +17,7 @@ from typing import Any
 
 from hmx_pipeline.cli.wait import wait_for_all
 from tests.harness.faults import CLOCKS, KINDS, SHIFTS_S, Crash, Row, schedule
+from tests.harness.operators import Operators
 from tests.harness.producer import Traffic
 from tests.harness.recovery import Positions
 from tests.harness.site import Site
@@ -108,10 +109,13 @@ def _drive(site: Site, result: Result, say: Say, progress: Progress) -> None:
     traffic = Traffic(site, plan.seed, plan.events, plan.rate(0, plan.faults), progress)
     positions = Positions(site.settings, site.partitions)
     traffic.acknowledged.seen = positions.sent
+    operators = Operators(site, plan.seed, traffic.acknowledged)
     positions.start()
     traffic.start()
+    operators.start()
     try:
         _strike_all(Crash(site, traffic, positions), result, say)
+        operators.close()
         traffic.rate = FASTEST
         traffic.close()
     finally:
@@ -121,9 +125,11 @@ def _drive(site: Site, result: Result, say: Say, progress: Progress) -> None:
     result.seconds["faults"] = round(time.monotonic() - began, 1)
     say("traffic has ended; waiting until everything has come out")
     wait_for_all(site.settings, REST_S)
+    operators.once_more()
+    wait_for_all(site.settings, REST_S)
     result.seconds["rest"] = round(time.monotonic() - began, 1)
     say("verifying")
-    result.verdict = judge(site.settings, traffic.acknowledged)
+    result.verdict = judge(site, traffic.acknowledged, operators)
     result.seconds["verdict"] = round(time.monotonic() - began, 1)
 
 

@@ -48,6 +48,7 @@ class Site:
             state=folder, kafka_bootstrap=brokers.bootstrap, redis_url=memory.url, control_key=uuid.uuid4().hex
         )
         self.partitions = 0
+        self.service_url = ""
         self.fleet = Fleet(self.logs)
 
     def start(self) -> None:
@@ -112,6 +113,8 @@ class Site:
     def _process(self, name: str, **changes: object) -> Component:
         kind = name.rpartition("-")[0]
         (port,) = free_ports(1)
+        if kind == "service":
+            self.service_url = f"http://127.0.0.1:{port}"
         settings = replace(self.settings, **{f"{kind}_port": port}, **changes)  # type: ignore[arg-type]
         if self._guarded:
             settings = self._guarded.as_user(settings, kind, self.settings.control_key)

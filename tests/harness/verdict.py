@@ -1,6 +1,7 @@
 """What a run has come to: what the verifier finds in the topics, and whether Kafka kept what it had acknowledged.
 
-Enters: settings of the pipeline at rest, and the traffic's acknowledgements. Leaves: a `Verdict`.
+What was erased must be found nowhere any more. Enters: the site at rest, the traffic's acknowledgements, and what the
+operators erased. Leaves: a `Verdict`.
 """
 
 from contextlib import closing
@@ -9,8 +10,12 @@ from dataclasses import dataclass, field
 from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
+from tests.harness.leaks import leaks
+from tests.harness.operators import Operators
 from tests.harness.producer import Acknowledged, Place, digest
-from tests.verifier import check
+from tests.harness.site import Site
+from tests.verifier import Rules, compare
+from tests.verifier.log import read
 
 SHOWN = 200
 
@@ -22,26 +27,43 @@ class Verdict:
     differing: int = 0
     missing: int = 0
     """Acknowledged to the producer, and not in the log."""
+    leaked: int = 0
+    """Places that still hold what was erased, and receipts that are not genuine."""
+    erased: int = 0
+    """Subjects, sessions and tenants."""
+    receipts: int = 0
+    ruled: dict[str, int] = field(default_factory=dict)
     records: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
     details: list[str] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
-        return not (self.lost or self.doubled or self.differing or self.missing)
+        return not (self.lost or self.doubled or self.differing or self.missing or self.leaked)
 
 
-def judge(settings: Settings, acknowledged: Acknowledged) -> Verdict:
-    report = check(settings.kafka_bootstrap, settings.topic_prefix, settings.redis_url, settings.control_key)
+def judge(site: Site, acknowledged: Acknowledged, operators: Operators) -> Verdict:
+    settings = site.settings
+    snapshot = read(settings.kafka_bootstrap, settings.topic_prefix, settings.redis_url)
+    report = compare(snapshot, Rules(settings.control_key))
     missing = acknowledged.missing(_log(settings))
+    found = list(leaks(site, snapshot, operators.erased))
     return Verdict(
         lost=report.lost,
         doubled=report.doubled,
         differing=report.differing,
         missing=len(missing),
+        leaked=len(found),
+        erased=len(operators.erased),
+        receipts=sum(one.receipt is not None for one in operators.erased),
+        ruled=dict(operators.ruled),
         records=report.records,
         outcomes=dict(sorted(report.outcomes.items())),
-        details=[*map(str, report.faults[:SHOWN]), *(f"acknowledged and missing: {at}" for at in missing[:SHOWN])],
+        details=[
+            *map(str, report.faults[:SHOWN]),
+            *(f"acknowledged and missing: {at}" for at in missing[:SHOWN]),
+            *(f"erased and still there: {place}" for place in found[:SHOWN]),
+        ],
     )
 
 

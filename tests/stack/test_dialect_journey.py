@@ -1,6 +1,7 @@
 """The unmodified Hippocortex client on the whole pipeline: what it captures is learnt, and comes back in packs."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 
 import httpx
@@ -9,10 +10,13 @@ from hippocortex import CaptureEvent, CaptureResult, Hippocortex, LearnOptions, 
 from hippocortex.types import Artifact
 
 from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.runtime.barriers import output_ends, wait_for_reader
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import connect
 from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.topology import EVENTS, EVIDENCE
 from tests.support.pipeline import new_settings, running
+from tests.support.topics import values
 from tests.support.waiting import PATIENCE_S
 
 GOAL = "Deploy the payments service to staging"
@@ -127,6 +131,37 @@ def test_what_was_stated_can_be_asked_for_once_it_is_learnt_and_every_id_resolve
     for name in named:
         found = httpx.get(f"{url}/artifacts/{name}", headers={"Authorization": "Bearer hx_test_acme"})
         assert Artifact.from_dict(found.json()["data"]).id == name
+
+
+def test_what_one_tenant_learns_costs_others_nothing(settings: Settings, url: str) -> None:
+    """Not a record, though their sessions have more to contribute; and a second time nothing at all."""
+    with SyncHippocortex("hx_test_busy", base_url=url, timeout=PATIENCE_S) as other:
+        for n in range(6):
+            other.capture_batch(task(f"busy-{n}")[:6])
+    with SyncHippocortex("hx_test_calm", base_url=url, timeout=PATIENCE_S) as own:
+        own.capture_batch(task("calm")[:6])
+        wait_for_reader(output_ends(settings), Store.open(settings).positions)
+        before = written(settings)
+        learnt(own)
+        after = written(settings)
+        added = after - before
+        assert {tenant for tenant, _ in added} == {"calm"}
+        assert added["calm", "barrier"] == 2, "one in its session's partition, and one that this forwards"
+        assert 0 < added["calm", "contribution"] < 30
+        learnt(own)
+        assert written(settings) == after
+
+
+def written(settings: Settings) -> Counter[tuple[str, str]]:
+    """Tenant and kind of all events and evidence but ticks."""
+    found: Counter[tuple[str, str]] = Counter()
+    for one in values(settings, EVENTS):
+        kind = one["event_type"].removeprefix("x-hmx-")
+        found[one["content"].get("tenant_id", "") if kind == "barrier" else one["tenant_id"], kind] += kind != "tick"
+    for one in values(settings, EVIDENCE):
+        kind = one.get("kind", "contribution")
+        found[one.get("tenant_id", ""), kind] += kind != "tick"
+    return +found
 
 
 @pytest.mark.slow

@@ -186,10 +186,24 @@ def test_a_session_is_erased_over_http_with_a_receipt(settings: Settings) -> Non
     assert not in_redis(settings, "polynesia")
 
 
-def test_verify_and_a_replay_honour_what_was_erased(settings: Settings) -> None:
-    for arguments in (("verify",), ("replay", "--from-start", "--compare")):
-        answer = hmx(settings, *arguments)
-        assert answer.exit_code == 0, answer.output
+def test_verify_and_a_replay_honour_what_was_erased_and_ruled(settings: Settings) -> None:
+    """What is erased is neither lost nor wrong: it is counted. Rulings stand in a replay as they stand here."""
+    listed = hmx(settings, "knowledge", "list", "--tenant", "acme", "--subject", "bob", "--json")
+    records = json.loads(listed.stdout)["records"]
+    decided = (("retract",), ("correct", "It is in Oslo."))
+    for (verb, *said), record in zip(decided, records, strict=True):
+        ruled = hmx(settings, "knowledge", verb, record["record_id"], "--tenant", "acme", *said)
+        assert ruled.exit_code == 0, ruled.output
+    wait_for_all(settings)
+    answer = hmx(settings, "verify", "--json")
+    assert answer.exit_code == 0, answer.output
+    told: Json = json.loads(answer.stdout)
+    assert told["erased"] == len(MINE) + 2
+    assert told["rejections"] == {"erased": 1}
+    answer = hmx(settings, "verify")
+    assert f"{told['erased']} events are erased" in answer.output
+    answer = hmx(settings, "replay", "--from-start", "--compare")
+    assert answer.exit_code == 0, answer.output
 
 
 def test_a_whole_tenant_is_erased_and_begins_anew(pipeline: Pipeline) -> None:

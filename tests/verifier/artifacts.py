@@ -43,6 +43,8 @@ class Version:
 
     records: list[tuple[Row, Artifact]] = field(default_factory=list)
     erased: bool = False
+    erased_by: int = -1
+    """Offset of the record that made its pattern erase it."""
 
     @property
     def last(self) -> Artifact:
@@ -68,7 +70,9 @@ def compare_artifacts(report: Report, part: Part, number: int, patterns: Pattern
     for name in sorted(by_pattern.keys() | patterns.patterns.keys()):
         place = f"{where} pattern {name}"
         pattern = patterns.patterns.get(name)
-        known = sorted(by_pattern.get(name, []), key=lambda version: version.place)
+        forgot = pattern.forgot_at if pattern is not None else set()
+        stay = [v for v in by_pattern.get(name, []) if not (v.erased and v.erased_by in forgot)]
+        known = sorted(stay, key=lambda version: version.place)
         if pattern is None:
             report.add(Kind.UNFOUNDED, place, "no artifact: no evidence speaks of it", f"{len(known)}")
             continue
@@ -110,8 +114,8 @@ def count_statuses(part: Part) -> tuple[Counter[str], bool]:
     return counted, compacted(part)
 
 
-def count_forgotten(part: Part) -> tuple[Counter[str], bool]:
-    """Likewise, how often the last artifact of a pattern went."""
+def count_forgotten(part: Part, patterns: Patterns) -> tuple[Counter[str], bool]:
+    """Likewise, how often the last artifact of a pattern went for want of evidence."""
     there: dict[str, set[bytes | None]] = defaultdict(set)
     of: dict[bytes | None, str] = {}
     counted: Counter[str] = Counter()
@@ -123,7 +127,9 @@ def count_forgotten(part: Part) -> tuple[Counter[str], bool]:
                 there[of[row.key]].add(row.key)
         elif row.key in of:
             there[of[row.key]].discard(row.key)
-            counted["pattern_forgotten"] += not there[of[row.key]]
+            pattern = patterns.patterns.get(of[row.key])
+            erased = pattern is not None and row.number("hmx-origin-offset") in pattern.forgot_at
+            counted["pattern_forgotten"] += not (there[of[row.key]] or erased)
     return counted, compacted(part)
 
 
@@ -139,6 +145,7 @@ def _versions(report: Report, where: str, part: Part) -> dict[str, Version]:
             tenant_id, artifact_id = split_key((row.key or b"").decode())
             if row.value is None:
                 versions[artifact_id].erased = True
+                versions[artifact_id].erased_by = row.number("hmx-origin-offset")
                 continue
             artifact: Artifact = orjson.loads(row.value)
             named = artifact["artifact_id"], artifact["tenant_id"], artifact["metadata"]["pattern"]
@@ -146,8 +153,9 @@ def _versions(report: Report, where: str, part: Part) -> dict[str, Version]:
             report.add(Kind.UNFOUNDED, f"{where} offset {row.offset}", "an artifact", row.value)
             continue
         if named[:2] == (artifact_id, tenant_id):
+            if versions[artifact_id].erased:
+                versions[artifact_id] = Version()  # it begins anew
             versions[artifact_id].records.append((row, artifact))
-            versions[artifact_id].erased = False
         else:
             report.add(Kind.DIFFERING, f"{where} offset {row.offset}", f"the artifact of the key {row.key!r}", named)
     return {artifact_id: version for artifact_id, version in versions.items() if version.records}

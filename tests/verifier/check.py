@@ -17,6 +17,7 @@ from tests.verifier.outputs import (
     by_origin,
     compare_copies,
     compare_episodes,
+    compare_erasures,
     compare_evidence,
     compare_letters,
 )
@@ -25,6 +26,7 @@ from tests.verifier.projection import compare_memory
 from tests.verifier.rules import (
     ARTIFACTS,
     EPISODES,
+    ERASURES,
     EVENTS,
     EVENTS_DLQ,
     EVIDENCE,
@@ -99,6 +101,7 @@ def _compare_events(report: Report, snapshot: Snapshot, rules: Rules, number: in
         reference.take(row)
     made = reference.made
     compare_episodes(report, number, made, snapshot.topics[EPISODES][number])
+    compare_erasures(report, number, made, snapshot.topics[ERASURES][number])
     compare_letters(report, EVENTS, EVENTS_DLQ, number, made.letters, snapshot.topics[EVENTS_DLQ][number])
     compare_evidence(report, number, made, evidence, len(snapshot.topics[EVIDENCE]), partitions)
     where, topic_id = f"{SESSION_STATE}/{number}", snapshot.topic_ids[EVENTS]
@@ -140,7 +143,7 @@ def _compare_patterns(report: Report, snapshot: Snapshot, number: int, part: Par
     told = compare_knowledge(report, knowledge, number, patterns, of_kind(found, "p"))
     compare_letters(report, EVIDENCE, EVIDENCE_DLQ, number, patterns.letters, snapshot.topics[EVIDENCE_DLQ][number])
     counts: Counter[str] = Counter(patterns.counts)
-    counts.update(compare_artifact_counts(report, number, found, artifacts))
+    counts.update(compare_artifact_counts(report, number, found, artifacts, patterns))
     counts["archived_inactive"] = patterns.decisions - counts["artifact_archived"]
     counts.update(compare_knowledge_counts(report, number, found, told, knowledge))
     where, topic_id = f"{PATTERN_STATE}/{number}", snapshot.topic_ids[EVIDENCE]

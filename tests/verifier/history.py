@@ -31,6 +31,8 @@ def compare_history(report: Report, part: Part, number: int, patterns: Patterns)
     published = _published(part)
     spent = 0
     for name, pattern in sorted(patterns.patterns.items(), key=lambda named: (_work(named[1]), named[0])):
+        if pattern.maker is not None and pattern.maker.forgot:
+            continue  # what an erasure changes of it, and what not, is told by its maker's grouping alone
         spent += _work(pattern)
         if spent > BOUND:
             return
@@ -61,6 +63,8 @@ def _compiled(pattern: Pattern) -> list[Item]:
     said: LastPublished | None = None
     for offset, clock in pattern.times.items():
         evidence = pattern.evidence(offset)
+        if offset in pattern.forgot:
+            said = None
         for cause, imported in _turns(pattern, offset):
             own = candidate(evidence, split_key(pattern.text)[0]) if cause is None else None
             found = believed(own, imported)

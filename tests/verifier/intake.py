@@ -42,12 +42,11 @@ class Event(NamedTuple):
 
 
 class Control(NamedTuple):
-    """A tick, or a barrier if it has an id, or what an operator decides, imports or sets."""
+    """Of the pipeline itself or of an operator."""
 
-    barrier_id: str | None = None
-    archived: dict[str, str] | None = None
-    imported: dict[str, Any] | None = None
-    settings: dict[str, Any] | None = None
+    kind: str
+    """`tick`, `barrier`, `archive`, `import`, `ruling`, `erase` or `tenant`."""
+    content: dict[str, Any]
 
 
 class Refusal(NamedTuple):
@@ -65,14 +64,7 @@ def judge(row: Row, rules: Rules, partitions: int) -> Event | Control | Refusal:
     headers: Any = row.headers
     if accepted.control:
         if is_control(event) and authentic(rules.control_key, row.value or b"", headers):
-            content = accepted.fields["content"]
-            if event.event_type == "x-hmx-barrier":
-                return Control(str(content.get("barrier_id", "")))
-            if event.event_type == "x-hmx-import":
-                return Control(imported=content)
-            if event.event_type == "x-hmx-tenant":
-                return Control(settings=content)
-            return Control(archived=content) if event.event_type == "x-hmx-archive" else Control()
+            return Control(event.event_type.removeprefix("x-hmx-"), accepted.fields["content"])
         return Refusal(Rejection(Reason.RESERVED, "$.tenant_id" if event.tenant_id == "_hmx" else "$.event_type"))
     copied = is_rerouted_copy(rules.control_key, row.value or b"", headers)
     if copied is False:

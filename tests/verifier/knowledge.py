@@ -11,14 +11,12 @@ from typing import Any, Final
 
 import orjson
 
-from hmx_pipeline.compiler.knowledge.knowledge_records import records
 from hmx_pipeline.compiler.registry import knows
-from hmx_pipeline.contracts.evidence import Pattern as Name
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import WITHDRAWN_RECORDS
 from tests.verifier.faults import Kind, Report, difference
 from tests.verifier.log import Part, Row
-from tests.verifier.patterns import Pattern, Patterns
+from tests.verifier.patterns import ENDLESS, Pattern, Patterns
 from tests.verifier.rules import KNOWLEDGE
 
 Table = dict[str, Any]
@@ -56,8 +54,11 @@ def compare_knowledge(report: Report, part: Part, number: int, patterns: Pattern
         if pattern is None:
             report.add(Kind.UNFOUNDED, f"{where} pattern {name}", "nothing: no evidence speaks of it", len(entries))
             continue
-        _compare(report, f"{where} pattern {name}", patterns, pattern, entries)
-        _compare_state(report, f"{where} pattern {name}", entries, state.get(name, {}))
+        said = patterns.said(pattern)
+        _compare(report, f"{where} pattern {name}", pattern, said, entries)
+        _compare_state(report, f"{where} pattern {name}", said, entries, state.get(name, {}))
+        ruled = [orjson.loads(ruling.to_json()) for ruling in pattern.ruled(ENDLESS)]
+        report.same(f"{where} pattern {name} rulings", ruled, state.get(name, {}).get("rulings", []))
         report.compared["patterns of knowledge"] += 1
     report.compared["knowledge records"] += len(part.rows)
     return counts
@@ -93,11 +94,12 @@ def _entries(report: Report, where: str, part: Part, counts: Counter[str]) -> di
     return {record_id: entry for record_id, entry in entries.items() if entry.rows}
 
 
-def _compare(report: Report, where: str, patterns: Patterns, pattern: Pattern, entries: dict[str, Entry]) -> None:
-    said = _said(patterns, pattern)
+def _compare(report: Report, where: str, pattern: Pattern, said: dict[str, bytes], entries: dict[str, Entry]) -> None:
     for record_id in sorted(said.keys() | entries.keys()):
         entry, expected = entries.get(record_id), said.get(record_id)
-        standing = entry is not None and not entry.erased and entry.last["status"] != WITHDRAWN
+        # What an operator has retracted is said as withdrawn; what nothing says any more is withdrawn by the stage.
+        left = entry is not None and not entry.erased
+        standing = left and entry is not None and (expected is not None or entry.last["status"] != WITHDRAWN)
         for row, _ in entry.rows if entry is not None else ():
             if row.number("hmx-origin-offset") not in pattern.times:
                 report.add(Kind.UNFOUNDED, f"{where} {record_id}", "said when its pattern spoke", "at another time")
@@ -110,22 +112,11 @@ def _compare(report: Report, where: str, patterns: Patterns, pattern: Pattern, e
             report.add(Kind.DIFFERING, f"{where} {record_id}", *difference(expected, entry.value))
 
 
-def _said(patterns: Patterns, pattern: Pattern) -> dict[str, bytes]:
-    """When it spoke last."""
-    if not pattern.times:
-        return {}
-    spoke = max(pattern.times)
-    under, trust = patterns.under(pattern.tenant_id, spoke), patterns.trust(pattern.tenant_id, spoke)
-    team = patterns.is_team(pattern.tenant_id, spoke)
-    found = records(pattern.evidence(spoke), Name(*split_key(pattern.text)), under, trust=trust, team=team)
-    return {record.record_id: record.to_json() for record in found}
-
-
-def _compare_state(report: Report, where: str, entries: dict[str, Entry], state: Table) -> None:
+def _compare_state(report: Report, where: str, said: dict[str, bytes], entries: dict[str, Entry], state: Table) -> None:
     there = {record_id: entry for record_id, entry in entries.items() if not entry.erased}
-    standing = [there[i].last for i in sorted(there) if there[i].last["status"] != WITHDRAWN]
+    withdrawn = sorted(i for i, entry in there.items() if entry.last["status"] == WITHDRAWN and i not in said)
+    standing = [there[i].last for i in sorted(there.keys() - set(withdrawn))]
     report.same(f"{where} state records", standing, state.get("records", []))
-    withdrawn = sorted(i for i, entry in there.items() if entry.last["status"] == WITHDRAWN)
     report.same(f"{where} state withdrawn", withdrawn, sorted(state.get("withdrawn", [])))
     if len(withdrawn) > WITHDRAWN_RECORDS:
         report.add(Kind.DIFFERING, where, f"at most {WITHDRAWN_RECORDS} withdrawn", len(withdrawn))

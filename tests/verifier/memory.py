@@ -29,13 +29,13 @@ def read_memory(url: str, prefix: str) -> Memory:
         keys = list(set(client.scan_iter(match=_literally(root_of(prefix)) + "*", count=_PAGE)))
         memory: Memory = {}
         for start in range(0, len(keys), _PAGE):
-            memory.update(_page(client, keys[start : start + _PAGE]))
+            memory.update(read_page(client, keys[start : start + _PAGE]))
         return memory
     finally:
         client.close()
 
 
-def _page(client: Any, keys: list[bytes]) -> Memory:
+def read_page(client: Any, keys: list[bytes]) -> Memory:
     with client.pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.type(key)

@@ -7,14 +7,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.evidence import Archive, EvidenceControl, TenantSettings
 from hmx_pipeline.contracts.keys import join_key, tenant_partition
 from hmx_pipeline.contracts.limits import RECORD_BYTES
+from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.intake.control_records import is_rerouted_copy, rerouted_from
+from tests.verifier.erasures import Erased
 from tests.verifier.faults import Item, Kind, Report, align, difference
 from tests.verifier.log import Part, Row
-from tests.verifier.rules import EPISODES, EVENTS, EVIDENCE, Rules
-from tests.verifier.sessions import Barrier, Decision, Gift, Letter, Made, Setting
+from tests.verifier.rules import EPISODES, ERASURES, EVENTS, EVIDENCE, Rules
+from tests.verifier.sessions import Barrier, Letter, Made, Passed
 
 JSON: Final = b"application/json"
 
@@ -66,7 +69,7 @@ def compare_letters(
         Item((number, letter.row.offset), _letter(source, number, letter), f"of {number}:{letter.row.offset}")
         for letter in letters
     ]
-    theirs = {letter.row.offset: len(_kept(letter.row)) for letter in letters}
+    theirs = {letter.row.offset: len(_kept(letter)) for letter in letters}
     found = []
     for row in part.rows:
         origin = row.number("hmx-origin-offset")
@@ -82,8 +85,10 @@ _OURS: Final = (
 )  # fmt: skip
 
 
-def _kept(row: Row) -> list[tuple[str, bytes | None]]:
-    return [] if _bytes(row) > RECORD_BYTES else row.headers
+def _kept(letter: Letter) -> list[tuple[str, bytes | None]]:
+    """Of what is erased nothing is kept, nor of what is too large."""
+    row, rejection = letter
+    return [] if rejection.reason is Reason.ERASED or _bytes(row) > RECORD_BYTES else row.headers
 
 
 def _bytes(row: Row) -> int:
@@ -101,8 +106,8 @@ def _letter(source: str, number: int, letter: Letter) -> Says:
         "hmx-origin-offset": b"%d" % row.offset,
         "hmx-log-time": b"%d" % row.at,
     }
-    size = _bytes(row)
-    if size > RECORD_BYTES:
+    size = 0 if rejection.reason is Reason.ERASED else _bytes(row)
+    if rejection.reason is Reason.ERASED or size > RECORD_BYTES:
         return Says(None, None, tuple(sorted({**ours, "hmx-omitted": b"%d" % size}.items())))
     # A producer's own header of one of these names is read as ours where we write none.
     sent = {name: row.header(name) for name in _OURS if name not in ours and row.header(name)}
@@ -132,14 +137,11 @@ def compare_evidence(report: Report, number: int, made: Made, rows: By, targets:
     expected: dict[int, list[Item]] = defaultdict(list)
     for said in made.evidence:
         if isinstance(said, Barrier):
-            for target in range(targets):
+            own = [tenant_partition(said.tenant_id, targets)] if said.tenant_id else range(targets)
+            for target in own:
                 expected[target].append(_barrier(said, number, partitions))
-        elif isinstance(said, Decision):
-            expected[tenant_partition(said.archived["tenant_id"], targets)].append(_decision(said, number))
-        elif isinstance(said, Gift):
-            expected[tenant_partition(str(said.imported.get("tenant_id", "")), targets)].append(_gift(said, number))
-        elif isinstance(said, Setting):
-            expected[tenant_partition(said.settings["tenant_id"], targets)].append(_setting(said, number))
+        elif isinstance(said, Passed):
+            expected[tenant_partition(said.tenant_id, targets)].append(_passed(said, number, partitions))
         else:
             item = _item(said.origin, number, said.key.encode(), said.value, b"contribution")
             expected[tenant_partition(said.tenant_id, targets)].append(item)
@@ -153,29 +155,44 @@ def compare_evidence(report: Report, number: int, made: Made, rows: By, targets:
 
 
 def _barrier(said: Barrier, number: int, partitions: int) -> Item:
+    asked, whose = said.partitions or partitions, said.tenant_id
     value = EvidenceControl(
-        kind="barrier", barrier_id=said.barrier_id, partition=number, partitions=partitions
+        kind="barrier", barrier_id=said.barrier_id, partition=number, partitions=asked, tenant_id=whose
     ).to_json()
     return _item(said.origin, number, join_key("barrier", said.barrier_id, str(number)).encode(), value, b"barrier")
 
 
-def _decision(said: Decision, number: int) -> Item:
-    archived = Archive(**said.archived)
-    value = EvidenceControl(kind="archive", partition=number, archived=archived).to_json()
-    key = join_key(archived.tenant_id, archived.pattern).encode()
-    return _item(said.origin, number, key, value, b"archive")
+_FIELDS: Final = {"archive": "archived", "import": "imported", "ruling": "ruled", "tenant": "settings"}
+"""Kind of control record → the field that holds what was decided."""
 
 
-def _gift(said: Gift, number: int) -> Item:
-    value = EvidenceControl(kind="import", partition=number, imported=said.imported).to_json()
-    key = join_key(str(said.imported.get("tenant_id", "")), str(said.imported.get("pattern", ""))).encode()
-    return _item(said.origin, number, key, value, b"import")
+def _passed(said: Passed, number: int, partitions: int) -> Item:
+    if said.kind == "erasure":
+        mark = ErasureMark.model_validate(said.content.told())
+        value = EvidenceControl(kind=said.kind, partition=number, partitions=partitions, erased=mark).to_json()
+        return _item(said.origin, number, _mark_key(said.content), value, b"erasure")
+    content: Any = said.content
+    if said.kind == "archive":
+        content = Archive(**{name: str(content.get(name, "")) for name in Archive.model_fields})
+    elif said.kind == "tenant":
+        content = TenantSettings(**content)
+    value = EvidenceControl(kind=said.kind, partition=number, **{_FIELDS[said.kind]: content}).to_json()
+    return _item(said.origin, number, join_key(said.tenant_id, said.pattern).encode(), value, said.kind.encode())
 
 
-def _setting(said: Setting, number: int) -> Item:
-    settings = TenantSettings(**said.settings)
-    value = EvidenceControl(kind="tenant", partition=number, settings=settings).to_json()
-    return _item(said.origin, number, join_key(settings.tenant_id, "").encode(), value, b"tenant")
+def _mark_key(erased: Erased) -> bytes:
+    return join_key(erased.tenant_id, erased.erasure_id, str(erased.partition)).encode()
+
+
+def compare_erasures(report: Report, number: int, made: Made, part: Part) -> None:
+    """What readers are told to forget: a mark for each erasure that has passed."""
+    expected = []
+    for erased in made.erased:
+        value = ErasureMark.model_validate(erased.told()).to_json()
+        expected.append(Item((number, erased.before), Says(_mark_key(erased), value, (JSON,)), f"of {erased.before}"))
+    found = [_item_of(row, Says(row.key, row.value, (row.header("content-type"),))) for row in part.rows]
+    align(report, f"{ERASURES}/{number}", expected, found, _differ)
+    report.compared["marks of erasures"] += len(found)
 
 
 def _item(

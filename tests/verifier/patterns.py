@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+import orjson
 from pydantic import ValidationError
 
 from hmx_pipeline.compiler.candidate import candidate, counting
@@ -21,28 +22,39 @@ from hmx_pipeline.compiler.imported_artifacts import Imported, added, believed
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
+from hmx_pipeline.compiler.knowledge.knowledge_records import records
+from hmx_pipeline.compiler.knowledge.scopes import scope_key, scope_of
 from hmx_pipeline.compiler.registry import KINDS, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, TenantSettings, evidence_key
+from hmx_pipeline.contracts.evidence import Pattern as Name
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import (
     BARRIER_KEPT_MS,
+    CLOCK_SKEW_MS,
     CONTRIBUTION_DEBOUNCE_MS,
+    ERASURE_KEPT_MS,
     KNOWLEDGE_CHAIN,
     KNOWLEDGE_CHAINED,
     KNOWLEDGE_TOUCHED,
     PARTITION_CONTRIBUTION_BYTES,
     PATTERN_CONTRIBUTIONS,
     PATTERN_DEBOUNCE_MS,
+    PATTERN_RULINGS,
     STATEMENT_DEBOUNCE_MS,
     TASKS_GONE,
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.ruling import Ruling
+from tests.verifier.erasures import Erased, mark_of, read_mark
 from tests.verifier.log import Row
+from tests.verifier.rules import CONTROLS
 from tests.verifier.sessions import Letter
+
+ENDLESS: Final = 2**63
 
 
 class Silence(NamedTuple):
@@ -72,6 +84,12 @@ class Pattern:
     """What was imported: the record's offset, and whether it made the pattern speak before."""
     forgotten: bool = False
     """It has once spoken with nothing left in its map."""
+    rulings: list[tuple[int, tuple[Ruling, ...]]] = field(default_factory=list)
+    """What operators have ruled on its records: all that counts from which offset on."""
+    forgets: bool = False
+    """An erasure took something that it rests on, and it has not spoken since."""
+    forgot: set[int] = field(default_factory=set)
+    """Offsets of the records with which it spoke after an erasure: nothing that it had said stays."""
     maker: "Pattern | None" = None
     """Whose contributions make it; it has none of its own."""
     beside: "list[Pattern]" = field(default_factory=list)
@@ -132,6 +150,16 @@ class Pattern:
             known = added(known, given) if offset < before else known
         return known
 
+    def ruled(self, before: int) -> tuple[Ruling, ...]:
+        """What operators had ruled before that offset."""
+        known = [rulings for offset, rulings in self.rulings if offset < before]
+        return known[-1] if known else ()
+
+    @property
+    def forgot_at(self) -> set[int]:
+        """Likewise, of whatever makes it too."""
+        return self.forgot if self.maker is None else self.forgot | self.maker.forgot
+
     def says(self) -> ArtifactCandidate | None:
         """When it spoke last."""
         if not self.times or self.archived is not None:
@@ -166,6 +194,8 @@ class Passage:
     """A barrier on its way: the events partitions that have forwarded it."""
 
     partitions: int
+    tenant_id: str = ""
+    """Whose patterns speak; empty: everybody's."""
     seen: set[int] = field(default_factory=set)
     passed: bool = False
     forget_at: int = 0
@@ -185,6 +215,8 @@ class Patterns:
         """By tenant, the patterns that operators have decided on."""
         self._settings: dict[str, list[tuple[int, TenantSettings]]] = {}
         """By tenant, what operators have set for it, and where."""
+        self._erasures: dict[str, dict[str, tuple[int, Erased]]] = {}
+        """Of each tenant by id, and until when each is remembered."""
         self._named: dict[str, str] = {}
         """The subject that each kept contribution names, by evidence key."""
         self._subjects: dict[str, list[tuple[int, int]]] = {}
@@ -235,7 +267,7 @@ class Patterns:
         maker = self._maker(tenant_id, kind.made_of)
         if offset not in maker.spoke or text not in maker.makes(offset):
             return None
-        self._gone[tenant_id] += 1
+        self._gone[tenant_id] += not maker.forgot
         pattern = self._pattern(tenant_id, text)
         pattern.forgotten = self._gone[tenant_id] > TASKS_GONE
         return pattern
@@ -257,7 +289,7 @@ class Patterns:
         if row.value is None:
             return Rejection(Reason.NULL_VALUE)
         try:
-            if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import", b"tenant"):
+            if row.header("hmx-kind") in CONTROLS:
                 return self._control(row, EvidenceControl.model_validate_json(row.value))
             contribution = Contribution.model_validate_json(row.value)
         except ValidationError:
@@ -298,9 +330,13 @@ class Patterns:
         if not contribution.subject and any(whose for _, whose in own.values()):
             self.counts["contribution_of_somebody"] += 1
             return True
-        for each in sorted(k for k, (_, whose) in own.items() if contribution.subject and not whose):
+        claimed = sorted(k for k, (_, whose) in own.items() if contribution.subject and not whose)
+        stale = {name for each in claimed for name in self._compiled_with(own[each][0])}
+        for each in claimed:
             self._lose(offset, own.pop(each)[0], each)
             self.counts["contribution_claimed"] += 1
+        for name in stale:
+            self.patterns[name].forgets = True
         pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
         self._sessions[session] = {**own, evidence_key(contribution): (pattern, contribution.subject)}
         return False
@@ -427,9 +463,13 @@ class Patterns:
         if control.imported is not None:
             self._gift(row, Import.model_validate(control.imported))
             return None
+        if control.ruled is not None:
+            return self._ruling(row, Ruling.model_validate(control.ruled))
         self.counts["control"] += 1
         if control.archived is not None:
             self._decision(row, control.archived)
+        elif control.erased is not None:
+            self._erase(row, read_mark(control.erased.model_dump()), control.partitions)
         elif control.settings is not None:
             self._setting(row, control.settings)
         elif control.kind == "barrier":
@@ -445,6 +485,11 @@ class Patterns:
             for pattern in list(self.patterns.values()):
                 if pattern.tenant_id == tenant_id and pattern.kept:
                     self._speak_later(pattern)
+            for pattern in list(self.patterns.values()) if was_team else ():
+                if pattern.tenant_id == tenant_id and (pattern.spoke or pattern.speak_at is not None):
+                    if speaks(split_key(pattern.text)[0]):
+                        self._speak_later(pattern)
+                    pattern.forgets = True
         elif self.trust(tenant_id, row.offset + 1) != trusted:
             self._speak_all(tenant_id)
 
@@ -484,13 +529,103 @@ class Patterns:
         pattern.gifts.append((row.offset, row.offset in pattern.times, given))
         self._speak(name, row.offset)
 
+    def _ruling(self, row: Row, ruling: Ruling) -> Rejection | None:
+        """One on each record; a pattern has room for so many."""
+        parts = split_key(ruling.pattern)
+        if len(parts) != 2 or not knows(parts[0]):
+            return Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
+        self.counts["control"] += 1
+        name = join_key(ruling.tenant_id, ruling.pattern)
+        known = self.patterns[name].ruled(row.offset) if name in self.patterns else ()
+        others = [one for one in known if one.record_id != ruling.record_id]
+        subject, plain = scope_of(parts[1])
+        if self._rests_on_erased(row.offset, ruling, subject):
+            self.counts["ruling_on_erased"] += 1
+            return None
+        if len(others) >= PATTERN_RULINGS:
+            self.counts["decision_out_of_room"] += 1
+        elif self._may_decide(ruling.tenant_id, name):
+            self.counts["ruled"] += 1
+            self._pattern(ruling.tenant_id, ruling.pattern).rulings.append((row.offset, (*others, ruling)))
+            self._speak(name, row.offset)
+            shared = self.patterns.get(join_key(ruling.tenant_id, join_key(parts[0], plain)))
+            if subject and shared is not None and shared.kept:
+                self._speak_later(shared)
+        return None
+
+    def _rests_on_erased(self, offset: int, ruling: Ruling, subject: str) -> bool:
+        """A decision on what was erased before it came would bring it back."""
+        known = self._erasures.get(ruling.tenant_id, {}).values()
+        whose = {mark_of(ruling.tenant_id, "subject", subject), mark_of(ruling.tenant_id, "tenant", "")}
+        if not any(
+            self.clock < until and erased.at >= ruling.at - CLOCK_SKEW_MS and (not subject or whose & erased.marks)
+            for until, erased in known
+        ):
+            return False
+        pattern = self._pattern(ruling.tenant_id, ruling.pattern)
+        if ruling.record_id in self.said(pattern, offset):
+            return False
+        rests_on = set(ruling.stated.source_memory_ids) if ruling.stated is not None else set()
+        return rests_on.isdisjoint(one.contribution_id for one in pattern.evidence(offset))
+
+    def said(self, pattern: Pattern, before: int = ENDLESS) -> dict[str, bytes]:
+        """The knowledge records that it said when it spoke last before that offset."""
+        spoke = max((at for at in pattern.times if at < before), default=None)
+        if spoke is None:
+            return {}
+        tenant_id, name = pattern.tenant_id, Name(*split_key(pattern.text))
+        evidence, under, trust = pattern.evidence(spoke), self.under(tenant_id, spoke), self.trust(tenant_id, spoke)
+        rulings, team = pattern.ruled(spoke + 1), self.is_team(tenant_id, spoke)
+        back: set[str] = set()
+        for each in () if scope_of(name.key)[0] else [one for one in evidence if one.subject]:
+            own = self.patterns.get(join_key(tenant_id, join_key(name.type, scope_key(each.subject, name.key))))
+            back |= {one.record_id for one in (own.ruled(spoke) if own else ()) if one.verb != "confirm"}
+        found = records(evidence, name, under, rulings=rulings, trust=trust, team=team, taken_back=back)
+        return {record.record_id: record.to_json() for record in found}
+
+    def _erase(self, row: Row, erased: Erased, partitions: int) -> None:
+        """As if what it takes had never come: whatever was compiled with it is compiled anew, with the next record."""
+        own = {name: one for name, one in self.patterns.items() if one.tenant_id == erased.tenant_id}
+        gone = [
+            (one, key, fields)
+            for _, one in sorted(own.items())
+            for key, fields in sorted((key, orjson.loads(value)) for key, value in one.last().items())
+            if erased.takes_contribution(fields, partitions)
+        ]
+        stale = {name for one, _, _ in gone for name in self._compiled_with(one)}
+        for one, key, _ in gone:
+            self._lose(row.offset, one, key)
+        if erased.whole:
+            stale |= {name for name, one in own.items() if one.spoke or one.speak_at is not None}
+        taken = [fields for _, _, fields in gone]
+        for name in stale:
+            one = self.patterns[name]
+            one.forgets, one.speak_at = True, self.clock
+            heapq.heappush(self._timers, (self.clock, f"p/{name}"))
+            if rulings := one.ruled(row.offset + 1):
+                one.rulings.append((row.offset, tuple(_ruling_without(taken, ruling) for ruling in rulings)))
+        self.counts["erased_contribution"] += len(gone)
+        self._erasures.setdefault(erased.tenant_id, {})[erased.erasure_id] = (self.clock + ERASURE_KEPT_MS, erased)
+
+    def _compiled_with(self, pattern: Pattern) -> set[str]:
+        """The patterns that are compiled with the contributions of this one."""
+        kind, found = split_key(pattern.text)[0], set[str]()
+        if kind == ENDING:
+            for name in self._beside(pattern.tenant_id, split_key(pattern.text)[1]):
+                found |= self._compiled_with(self.patterns[name])
+        if speaks(kind):
+            one = self._maker(pattern.tenant_id, kind) if KINDS[kind].group is not None else pattern
+            found.add(join_key(one.tenant_id, one.text))
+        return found
+
     def _barrier(self, row: Row, control: EvidenceControl) -> None:
-        passage = self.passages.setdefault(control.barrier_id, Passage(control.partitions))
+        passage = self.passages.setdefault(control.barrier_id, Passage(control.partitions, control.tenant_id))
         passage.seen.add(control.partition)
         passage.partitions = control.partitions
         passes = len(passage.seen) == control.partitions
         if passes and not passage.passed:
-            for name in [name for name, pattern in self.patterns.items() if pattern.speak_at is not None]:
+            own = [(name, one) for name, one in self.patterns.items() if passage.tenant_id in ("", one.tenant_id)]
+            for name in [name for name, pattern in own if pattern.speak_at is not None]:
                 self._speak(name, row.offset)
         passage.passed = passes
         passage.forget_at = self.clock + BARRIER_KEPT_MS
@@ -511,4 +646,26 @@ class Patterns:
         pattern = self.patterns[name]
         pattern.spoke[offset] = self.clock
         pattern.speak_at = None
-        pattern.forgotten = pattern.forgotten or not (pattern.kept or pattern.archived or pattern.gifts)
+        if pattern.forgets:
+            pattern.forgets = False
+            pattern.forgot.add(offset)
+            if pattern.rulings and not pattern.evidence(offset):
+                pattern.rulings.append((offset, ()))
+                if not (pattern.archived or pattern.gifts):
+                    self._decided[pattern.tenant_id].discard(name)
+        decided = pattern.archived or pattern.gifts or pattern.ruled(offset + 1)
+        pattern.forgotten = pattern.forgotten or not (pattern.kept or decided)
+
+
+def _ruling_without(taken: list[dict[str, Any]], ruling: Ruling) -> Ruling:
+    """What an operator stated rests on what is left of its sources. Nothing is left: it is as if retracted."""
+    stated = ruling.stated
+    memories = {fields["contribution_id"] for fields in taken}
+    if stated is None or not memories & set(stated.source_memory_ids):
+        return ruling
+    events = {event for fields in taken for event in fields["source_events"]}
+    left = [name for name in stated.source_memory_ids if name not in memories]
+    if not left:
+        return Ruling.model_validate(ruling.model_dump() | {"verb": "retract", "stated": None, "reason": ""})
+    sources = {"source_memory_ids": left, "source_events": [e for e in stated.source_events if e not in events]}
+    return ruling.model_copy(update={"stated": stated.model_copy(update=sources)})

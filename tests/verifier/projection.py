@@ -37,10 +37,11 @@ from hmx_pipeline.retrieval.searchable import (
     spoken_step,
 )
 from hmx_pipeline.retrieval.vectors import document_vector
+from tests.verifier.erasures import Erased, read_mark
 from tests.verifier.faults import Kind, Report, difference
 from tests.verifier.log import Row, Snapshot
 from tests.verifier.memory import Memory, Value, root_of
-from tests.verifier.rules import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE, MATERIALISED
+from tests.verifier.rules import ARTIFACTS, CONTROLS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE, MATERIALISED
 
 PATTERN_SAMPLE: Final = 4_096
 TENANT_SAMPLE: Final = 524_288
@@ -59,6 +60,7 @@ of the dimensions that their key names, at most so many."""
 _DIMENSIONS: Final = 1_024
 _ENCODER: Final = msgspec.msgpack.Encoder()
 Json = dict[str, Any]
+Marks = dict[str, list[Erased]]
 
 
 def compare_memory(report: Report, snapshot: Snapshot) -> None:
@@ -69,19 +71,31 @@ def compare_memory(report: Report, snapshot: Snapshot) -> None:
     _guards(report, found, f"{root}:guard:".encode(), positions)
     report.same(f"Redis {root}:filling", 16 if positions else 0, len(found.pop(f"{root}:filling".encode(), b"")))
     _goals(report, root, found.pop(f"{root}:goals".encode(), {}), positions)
-    expected = Expected(root)
+    expected = Expected(root, _marks(snapshot, positions))
     for topic in MATERIALISED:
         for number, part in enumerate(snapshot.topics[topic]):
             for row in part.rows:
                 if row.offset < positions.get((topic, number), 0):
                     _take(report, expected, topic, number, row)
     wanted = expected.keys()
+    expected.ghosts.leave(found, wanted)
     ids = {topic.encode(): snapshot.topic_ids[topic].encode() for topic in MATERIALISED}
     wanted[f"{root}:topics".encode()] = ids
     for key in sorted(wanted.keys() | found.keys()):
         if (mine := wanted.get(key)) != (theirs := found.get(key)):
             _differ(report, f"Redis {key.decode()}", mine, theirs)
     report.compared["Redis keys"] += len(wanted)
+
+
+def _marks(snapshot: Snapshot, positions: dict[tuple[str, int], int]) -> Marks:
+    """By tenant: what any partition's mark covers is left out, wherever it is read."""
+    found: Marks = defaultdict(list)
+    for number, part in enumerate(snapshot.topics[ERASURES]):
+        for row in part.rows:
+            if row.offset < positions.get((ERASURES, number), 0) and row.value is not None:
+                mark = read_mark(orjson.loads(row.value))
+                found[mark.tenant_id].append(mark)
+    return found
 
 
 def _take(report: Report, expected: "Expected", topic: str, number: int, row: Row) -> None:
@@ -151,11 +165,74 @@ def _differ_in_parts(report: Report, where: str, shape: struct.Struct, expected:
         report.add(kind, name, mine[part], theirs[part])
 
 
-class Expected:
-    """Memory as the records so far make it."""
+class Ghosts:
+    """What erased records may have left: a Redis that was filled before the erasure keeps places without content, and
+    positions; one that was filled later has neither."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self) -> None:
+        self.places: dict[str, set[int]] = defaultdict(set)
+        """Root → numbers of documents."""
+        self.contributions: dict[str, set[bytes]] = defaultdict(set)
+        self.newest: dict[str, int] = {}
+        self.version: dict[str, dict[bytes, int]] = defaultdict(dict)
+        self.tenants: dict[str, bytes] = {}
+
+    def see(self, root: str, tenant_id: str, topic: str, number: int, row: Row) -> None:
+        self.tenants[root] = tenant_id.encode()
+        self.version[root][f"{topic}/{number}".encode()] = row.offset
+
+    def leave(self, found: Memory, wanted: Memory) -> None:
+        """Takes them out of what was found."""
+        for root, tenant in self.tenants.items():
+            version = self.version[root]
+            self._choose(found, wanted, f"{root}:version".encode(), {f: b"%d" % n for f, n in version.items()})
+            self._choose(found, wanted, f"{root}:newest".encode(), {b"at": float(self.newest.get(root, 0))})
+            places = self.places[root]
+            blank = {b"%d" % n: zlib.crc32(b"", n & 0xFFFFFFFF).to_bytes(4, "little") for n in places}
+            self._choose(found, wanted, f"{root}:documents".encode(), blank)
+            for key in [key for key in found if key.startswith(f"{root}:".encode())]:
+                value = found[key]
+                if _kind(key) == b"pchanges" and isinstance(value, dict):
+                    found[key] = {n: at for n, at in value.items() if n not in self.contributions[root]}
+                elif _kind(key) in (b"rows", b"vector") and isinstance(value, bytes):
+                    size = _appended(key).size  # type: ignore[union-attr]
+                    parts = [value[i : i + size] for i in range(0, len(value), size)]
+                    gone = {_NUMBER.pack(n) + bytes(size - _NUMBER.size) for n in places}
+                    found[key] = b"".join(part for part in parts if part not in gone)
+                if not found[key] and key not in wanted:
+                    del found[key]
+            self._tenant(found, wanted, root.rpartition(":")[0], tenant)
+
+    def _choose(self, found: Memory, wanted: Memory, key: bytes, also: dict[bytes, Any]) -> None:
+        """A field may have this value instead of the one that is wanted, or beside."""
+        fields: Any = found.get(key)
+        mine: Any = wanted.get(key, {})
+        if not isinstance(fields, dict):
+            return
+        for field, value in also.items():
+            if field in fields and fields[field] == value:
+                fields.pop(field)
+                if field in mine:
+                    fields[field] = mine[field]
+        if not fields:
+            del found[key]
+
+    def _tenant(self, found: Memory, wanted: Memory, root: str, tenant: bytes) -> None:
+        key = f"{root}:tenants".encode()
+        known: Any = found.get(key, frozenset())
+        if tenant not in wanted.get(key, frozenset()):
+            found[key] = known - {tenant}
+            if not found[key]:
+                del found[key]
+
+
+class Expected:
+    """Memory as the records so far make it, without what is erased."""
+
+    def __init__(self, root: str, marks: Marks) -> None:
         self._root = root
+        self._marks = marks
+        self.ghosts = Ghosts()
         self._roots: dict[str, str] = {}
         self._strings: dict[bytes, bytes] = {}
         self._hashes: dict[bytes, dict[bytes, bytes]] = defaultdict(dict)
@@ -185,23 +262,33 @@ class Expected:
                 self._artifact(number, row)
             case "hmx.knowledge.v1":
                 self._knowledge(number, row)
-            case _:
-                raise ValueError("what is erased is not modelled here")
 
     def _tenant(self, tenant_id: str, topic: str, number: int, row: Row) -> str:
         """The root of the tenant's keys; it exists, and stands at this record."""
+        root = self._root_of(tenant_id)
+        self._tenants.add(tenant_id.encode())
+        self._hashes[f"{root}:version".encode()][f"{topic}/{number}".encode()] = b"%d" % row.offset
+        return root
+
+    def _root_of(self, tenant_id: str) -> str:
         root = self._roots.get(tenant_id)
         if root is None:
             root = self._roots[tenant_id] = f"{self._root}:{{{quote(tenant_id, safe='')}}}"
-            self._tenants.add(tenant_id.encode())
-        self._hashes[f"{root}:version".encode()][f"{topic}/{number}".encode()] = b"%d" % row.offset
         return root
 
     def _episode(self, number: int, row: Row) -> None:
         value = row.value or b""
         fields: Json = orjson.loads(value)
-        root = self._tenant(fields["metadata"]["hmx"]["tenant_id"], EPISODES, number, row)
-        session = fields["sessionId"]
+        own = fields["metadata"]["hmx"]
+        tenant_id, session, origin = own["tenant_id"], fields["sessionId"], own["origin"]
+        about = origin["partition"], origin["offset"], session, subject_of(fields)
+        if any(mark.hides_episode(*about) for mark in self._marks.get(tenant_id, ())):
+            root = self._root_of(tenant_id)
+            self.ghosts.see(root, tenant_id, EPISODES, number, row)
+            self.ghosts.places[root].add(number << 48 | row.offset)
+            self.ghosts.newest[root] = max(self.ghosts.newest.get(root, 0), event_time(fields))
+            return
+        root = self._tenant(tenant_id, EPISODES, number, row)
         self._same_id[_key(root, "event", fields["id"])] += quote(session, safe="").encode() + b"\0" + value + b"\0"
         digests, name = self._hashes[f"{root}:edigests".encode()], quote(fields["id"], safe="").encode()
         part = zlib.crc32(value, zlib.crc32(quote(session, safe="").encode()))
@@ -242,11 +329,17 @@ class Expected:
             self._hashes[f"{root}:assigned".encode()][name + b":" + subject.encode()] = b"1"
 
     def _contribution(self, number: int, row: Row) -> None:
-        if row.header("hmx-kind") in (b"tick", b"barrier", b"archive", b"import", b"tenant"):
+        if row.header("hmx-kind") in CONTROLS:
             return
         fields = orjson.loads(row.value or b"")
-        root = self._tenant(fields["tenant_id"], EVIDENCE, number, row)
-        name = quote(fields["contribution_id"], safe="")
+        name, tenant_id = quote(fields["contribution_id"], safe=""), fields["tenant_id"]
+        place = row.number("hmx-origin-partition"), row.number("hmx-origin-offset")
+        if any(mark.hides_contribution(fields, *place) for mark in self._marks.get(tenant_id, ())):
+            root = self._root_of(tenant_id)
+            self.ghosts.see(root, tenant_id, EVIDENCE, number, row)
+            self.ghosts.contributions[root].add(name.encode())
+            return
+        root = self._tenant(tenant_id, EVIDENCE, number, row)
         self._strings[_key(root, "contribution", fields["contribution_id"])] = row.value or b""
         of = Pattern(fields["pattern_type"], fields["pattern_key"])
         pattern = quote(join_key(*of), safe="")

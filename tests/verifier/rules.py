@@ -22,6 +22,9 @@ TOPICS: Final = (
 STATE: Final = (SESSION_STATE, PATTERN_STATE)
 MATERIALISED: Final = (ERASURES, EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE)
 
+CONTROLS: Final = (b"tick", b"barrier", b"archive", b"import", b"ruling", b"erasure", b"tenant")
+"""Kinds of evidence that are no contribution."""
+
 RELEASED, LATE, DUPLICATE, REROUTED = "released", "released_late", "duplicate", "rerouted"
 CONTROL, WAITING, LOST, REJECTED = "control", "waiting", "lost_to_retention", "rejected"
 

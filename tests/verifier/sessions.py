@@ -11,8 +11,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import (
+    ERASURE_KEPT_MS,
     RECENT_IDS,
     REROUTED_HEADER_BYTES,
     SEGMENT_IDLE_MS,
@@ -20,6 +22,7 @@ from hmx_pipeline.contracts.limits import (
     WAITING_EVENTS,
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
+from tests.verifier.erasures import Erased, asked, mark_of
 from tests.verifier.intake import Control, Event, Refusal, episode, judge, named_subject
 from tests.verifier.log import Row
 from tests.verifier.rules import CONTROL, DUPLICATE, LATE, LOST, REJECTED, RELEASED, REROUTED, WAITING, Rules
@@ -40,30 +43,22 @@ class Episode(NamedTuple):
 
 
 class Barrier(NamedTuple):
-    """One passage: forwarded to every partition of the evidence topic."""
+    """One passage: forwarded to every partition of the evidence topic, or to that of its tenant."""
 
     barrier_id: str
-    origin: int
+    tenant_id: str
+    partitions: int
+    """0: it stands in all partitions of the events topic."""
+    origin: int = -1
 
 
-class Setting(NamedTuple):
-    """What an operator sets for a tenant, likewise."""
+class Passed(NamedTuple):
+    """What an operator decided, set, imported or erased, on its way to the evidence partition of its tenant."""
 
-    settings: dict[str, Any]
-    origin: int
-
-
-class Decision(NamedTuple):
-    """An operator's, on its way to the evidence partition of its tenant."""
-
-    archived: dict[str, str]
-    origin: int
-
-
-class Gift(NamedTuple):
-    """What an operator imports, likewise."""
-
-    imported: dict[str, Any]
+    kind: str
+    tenant_id: str
+    pattern: str
+    content: Any
     origin: int
 
 
@@ -74,7 +69,8 @@ class Made:
     outcomes: dict[int, str] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
-    evidence: list[Said | Barrier | Decision | Gift | Setting] = field(default_factory=list)
+    evidence: list[Said | Barrier | Passed] = field(default_factory=list)
+    erased: list[Erased] = field(default_factory=list)
     copies: dict[int, int] = field(default_factory=dict)
     """Offset → the partition that its copy belongs to."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -87,6 +83,8 @@ class Made:
 @dataclass(slots=True)
 class Session:
     key: str
+    tenant_id: str
+    session_id: str
     segments: Segments
     seen: int = 0
     """The clock when the last event came that was neither a duplicate nor refused."""
@@ -116,6 +114,10 @@ class Session:
         return digest if digest is not None and index >= self.index - RECENT_IDS else self.held.get(event_id)
 
 
+def _held_key(session: Session, event: Event) -> str:
+    return f"{session.key}/{event.sequence:020d}/{join_key(event.event_id)}"
+
+
 class Reference:
     """One partition of the events topic."""
 
@@ -128,6 +130,11 @@ class Reference:
         self._timers: list[tuple[int, str]] = []
         self._set: dict[str, int] = {}
         """Key → its earliest timer; one that comes up too early is set again."""
+        self._past: dict[str, dict[str, tuple[int, Erased, dict[str, int]]]] = {}
+        """Of each tenant the erasures by id, until when each is remembered, and the times of its sessions' last events
+        by their marks."""
+        self._asked: dict[str, Barrier] = {}
+        """Barriers that wait."""
         self._behind: dict[str, Event] = {}
         """What waits, or did, by the key of its timer."""
         self.made = Made()
@@ -139,18 +146,60 @@ class Reference:
         match judge(row, self._rules, self._partitions):
             case Refusal(rejection):
                 self._refuse(row, rejection)
-            case Control(barrier_id, archived, imported, settings):
+            case Control(kind, content):
                 self._outcome(row.offset, CONTROL)
-                if barrier_id is not None:
-                    self._barrier(barrier_id)
-                if archived is not None:
-                    self.made.evidence.append(Decision(archived, row.offset))
-                if imported is not None:
-                    self.made.evidence.append(Gift(imported, row.offset))
-                if settings is not None:
-                    self.made.evidence.append(Setting(settings, row.offset))
+                self._control(kind, content)
             case Event() as event:
                 self._event(event)
+
+    def _control(self, kind: str, content: dict[str, Any]) -> None:
+        if kind == "barrier":
+            tenant_id, partitions = str(content.get("tenant_id", "")), int(content.get("partitions", 0))
+            self._barrier(Barrier(str(content.get("barrier_id", "")), tenant_id, partitions))
+        elif kind == "erase":
+            self._erase(asked(content, self._partition, self._offset))
+        elif kind != "tick":
+            tenant_id, pattern = (str(content.get(part, "")) for part in ("tenant_id", "pattern"))
+            self.made.evidence.append(Passed(kind, tenant_id, pattern, content, self._offset))
+
+    def _erase(self, erased: Erased) -> None:
+        """Sessions that it covers are forgotten as they are; what waits in them is refused, and so is what waits
+        elsewhere and names its subject itself."""
+        own = [session for session in self.made.sessions.values() if session.tenant_id == erased.tenant_id]
+        gone = {one.key: one.newest for one in own if erased.covers(one.session_id, one.segments.subject)}
+        waits = [(session, event) for session in own for event in session.waiting + session.early]
+        for session, event in sorted(waits, key=lambda each: _held_key(*each)):
+            if session.key in gone or erased.covers(session.session_id, named_subject(event)):
+                (session.waiting if event in session.waiting else session.early).remove(event)
+                del session.held[event.event_id]
+                self._held -= 1
+                if session.key in gone:
+                    gone[session.key] = max(gone[session.key], event.instant)
+                self._refuse(event.row, Rejection(Reason.ERASED))
+        found = {mark_of(erased.tenant_id, "session", split_key(key)[1]): at for key, at in gone.items()}
+        for key in gone:
+            if subject := self.made.sessions.pop(key).segments.subject:
+                self._owners[key] = subject
+        for key, subject in self._owners.items():
+            tenant_id, session_id = split_key(key)
+            if tenant_id == erased.tenant_id and erased.covers(session_id, subject):
+                self._owners[key] = NOBODY_KNOWN
+        self.made.counts["erased_session"] += len(gone)
+        erased = erased._replace(marks=erased.marks | found.keys())
+        until, newest = self.made.clock + ERASURE_KEPT_MS, {mark: at // 1_000_000 for mark, at in found.items()}
+        self._past.setdefault(erased.tenant_id, {})[erased.erasure_id] = (until, erased, newest)
+        self.made.erased.append(erased)
+        self.made.evidence.append(Passed("erasure", erased.tenant_id, "", erased, self._offset))
+
+    def _is_erased(self, event: Event) -> bool:
+        """Is it of a past that is erased? An erasure is remembered for longer than the log keeps its records."""
+        tenant_id, session_id, at = event.fields["tenant_id"], event.fields["session_id"], event.instant // 1_000_000
+        own = mark_of(tenant_id, "session", session_id)
+        return any(
+            self.made.clock < until
+            and (at <= newest.get(own, NEVER) or erased.is_late(at, session_id, named_subject(event)))
+            for until, erased, newest in self._past.get(tenant_id, {}).values()
+        )
 
     def lost(self, ranges: list[tuple[int, int]]) -> None:
         """What retention deleted before it was read."""
@@ -194,7 +243,7 @@ class Reference:
         kind, _, rest = key.partition("/")
         if kind == "z":
             del self.made.barriers[rest]
-            self._pass_barrier(split_key(rest)[0])
+            self._pass_barrier(self._asked.pop(rest))
         elif kind == "s":
             self._idle(self.made.sessions[rest])
         else:
@@ -232,12 +281,15 @@ class Reference:
         if event.home != self._partition:
             self._astray(event)
             return
+        if self._is_erased(event):
+            self._refuse(event.row, Rejection(Reason.ERASED))
+            return
         session = self.made.sessions.get(event.session)
         known = session.known(event.event_id) if session is not None else None
         if known is None:
             if session is None:
                 tenant, name = event.fields["tenant_id"], event.fields["session_id"]
-                session = Session(event.session, Segments(tenant, name, self.made.counts))
+                session = Session(event.session, tenant, name, Segments(tenant, name, self.made.counts))
                 session.segments.subject = self._owners.pop(event.session, "")
                 self.made.sessions[event.session] = session
             self._arrive(session, event)
@@ -279,7 +331,7 @@ class Reference:
             else:
                 self._release_through(session, session.waiting[0])
         if event.event_id in session.held:
-            key = f"w/{session.key}/{event.sequence:020d}/{join_key(event.event_id)}"
+            key = f"w/{_held_key(session, event)}"
             self._behind[key] = event
             self._remind(key, event.row.at + self._rules.window_ms)
             self._outcome(event.row.offset, WAITING)
@@ -348,7 +400,7 @@ class Reference:
 
     def _release(self, session: Session, event: Event, *, late: bool) -> None:
         index = session.index
-        if (not session.segments.subject or index == 0) and (named := named_subject(event)):
+        if (session.segments.subject in ("", NOBODY_KNOWN) or index == 0) and (named := named_subject(event)):
             self._say(session.segments.claimed(named))
         value = episode(event, self._partition, index, session.run, late, session.segments.subject)
         self.made.episodes.append(Episode(event.row.offset, session.key, value))
@@ -376,16 +428,24 @@ class Reference:
 
     # barriers
 
-    def _barrier(self, barrier_id: str) -> None:
-        if self._held:
-            name = join_key(barrier_id)
+    def _barrier(self, barrier: Barrier) -> None:
+        own = self._sessions_of(barrier.tenant_id)
+        if any(session.held for session in own) if barrier.tenant_id else self._held:
+            name = join_key(barrier.barrier_id)
+            self._asked[name] = barrier
             self.made.barriers[name] = self.made.clock + self._rules.window_ms
             self._remind(f"z/{name}", self.made.barriers[name])
         else:
-            self._pass_barrier(barrier_id)
+            self._pass_barrier(barrier)
 
-    def _pass_barrier(self, barrier_id: str) -> None:
-        """Open segments say what they can so far; then every evidence partition hears of it."""
-        for key in sorted(key for key, session in self.made.sessions.items() if session.segments.dirty):
-            self._say(self.made.sessions[key].segments.so_far())
-        self.made.evidence.append(Barrier(barrier_id, self._offset))
+    def _sessions_of(self, tenant_id: str) -> list[Session]:
+        """By their keys; of all, where none is named."""
+        own = (one for one in self.made.sessions.values() if tenant_id in ("", one.tenant_id))
+        return sorted(own, key=lambda session: session.key)
+
+    def _pass_barrier(self, barrier: Barrier) -> None:
+        """Open segments say what they can so far; then evidence hears of it."""
+        for session in self._sessions_of(barrier.tenant_id):
+            if session.segments.dirty:
+                self._say(session.segments.so_far())
+        self.made.evidence.append(barrier._replace(origin=self._offset))

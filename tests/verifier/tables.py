@@ -95,6 +95,7 @@ def compare_patterns(
             "partitions": p.partitions,
             "passed": p.passed,
             "forget_at": p.forget_at,
+            **({"tenant_id": p.tenant_id} if p.tenant_id else {}),
         }
         for name, p in patterns.passages.items()
     }
@@ -120,10 +121,10 @@ def _compare_said(report: Report, where: str, found: Table, patterns: Patterns, 
         report.same(f"{where} p/{name} speak_at", pattern and pattern.speak_at, state.get("speak_at"))
 
 
-def compare_artifact_counts(report: Report, number: int, found: Table, part: Part) -> Counts:
+def compare_artifact_counts(report: Report, number: int, found: Table, part: Part, patterns: Patterns) -> Counts:
     """The counters of what was said, as the table has them, which must be what the topic holds."""
     said = _compare_counts(report, number, found, "artifact_", *count_statuses(part))
-    return said | _compare_counts(report, number, found, "pattern_forgotten", *count_forgotten(part))
+    return said | _compare_counts(report, number, found, "pattern_forgotten", *count_forgotten(part, patterns))
 
 
 def compare_knowledge_counts(report: Report, number: int, found: Table, counted: Counter[str], part: Part) -> Counts:

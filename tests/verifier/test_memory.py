@@ -20,7 +20,7 @@ AT_A_TIME = 50
 def test_what_is_written_is_what_the_verifier_predicts(memory: Memory, redis_url: str) -> None:
     records = list(published())
     assert {record.topic for record in records} == {EPISODES, EVIDENCE, ARTIFACTS, KNOWLEDGE}
-    expected = Expected(root_of(memory.keys.prefix))
+    expected = Expected(root_of(memory.keys.prefix), {})
     for record in records:
         expected.take(record.topic, record.partition, Row(record.offset, 0, record.key, record.value, record.headers))
     for start in range(0, len(records), AT_A_TIME):

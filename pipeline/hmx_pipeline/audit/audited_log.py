@@ -22,14 +22,16 @@ from hmx_pipeline.audit.partition_conservation import (
     copies_of,
 )
 from hmx_pipeline.audit.source_rows import Row, TopicRows
+from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.rejections import UNREADABLE
 from hmx_pipeline.kafka.clients import Cluster, Watermarks
+from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.executor import StagePosition
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.stages.session_state import HELD
-from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE, SESSIONS
+from hmx_pipeline.topology import EPISODES, ERASURES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE, SESSIONS
 
 Progress = Callable[[str, int, int], None]
 """Called with what is read, offsets done and offsets in total."""
@@ -57,9 +59,18 @@ class _WaitingEvent(msgspec.Struct):
 @contextmanager
 def opened(settings: Settings) -> Iterator["AuditedLog"]:
     """Opens the topics for reading. Raises if Kafka, the topics or the settings are not usable."""
-    partitions = existing_topics(settings, EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, SESSION_STATE)
+    partitions = existing_topics(settings, EVENTS, EVENTS_DLQ, EPISODES, ERASURES, EVIDENCE, SESSION_STATE)
     with closing(Cluster(settings.require_kafka())) as cluster:
         yield AuditedLog(cluster, settings.topic_prefix, partitions, settings.require_control_key())
+
+
+def _hidden_by(marks: list[ErasureMark]) -> Callable[[dict[str, Any]], bool] | None:
+    """Returns whether an episode is erased, as a function; None if nothing is."""
+    if not marks:
+        return None
+    from hmx_pipeline.store.erased_memory import Erasures  # memory that most audits need not spend
+
+    return Erasures(marks).hides_episode
 
 
 class AuditedState(NamedTuple):
@@ -76,6 +87,7 @@ class AuditedLog(TopicRows):
     def __init__(self, cluster: Cluster, prefix: str, partitions: dict[str, int], control_key: str) -> None:
         super().__init__(cluster, prefix, **SMALL_QUEUES)
         self._control_key = control_key
+        self._hides = _hidden_by(list(erasure_marks(cluster.kafka, prefix)))
         self.partitions = partitions
 
     def events(self, partition: int, marks: Watermarks, position: int) -> Iterator[Row]:
@@ -167,4 +179,5 @@ class AuditedLog(TopicRows):
             self._control_key,
             lambda: self.marks(SESSION_STATE, partition).high == stood.state_end,
             asked,
+            self._hides,
         )

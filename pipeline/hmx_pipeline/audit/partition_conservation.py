@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import orjson
 
 from hmx_pipeline.audit.record_digests import (
     SIZE,
@@ -151,6 +152,8 @@ class PartitionReport:
     violations: list[Violation] = field(default_factory=list)
     """The first `VIOLATIONS_KEPT` violations."""
     faults: Counter[str] = field(default_factory=Counter)
+    erased: int = 0
+    """Number of released records whose episodes are erased: no answer is made from them any more."""
     asked: int | None = None
     """Offset of the record to be explained."""
     found: list[FoundOutcome] = field(default_factory=list)
@@ -163,7 +166,9 @@ class PartitionReport:
     """Original place → its first copy in this partition."""
 
     def as_json(self) -> dict[str, Any]:
-        told = {name: getattr(self, name) for name in ("partition", "low", "position", "pending", "unverified")}
+        told = {
+            name: getattr(self, name) for name in ("partition", "low", "position", "pending", "unverified", "erased")
+        }
         return {**told, "outcomes": plain(self.outcomes)}
 
     def settle(self, outcome: Outcome, offset: int, by: Place | None = None) -> None:
@@ -238,14 +243,16 @@ def conserve(
     control_key: str,
     stood_still: Callable[[], bool] = lambda: True,
     asked: int | None = None,
+    hides: Callable[[dict[str, Any]], bool] | None = None,
 ) -> PartitionReport:
     """Audits one partition. `events` is called once, and again if duplicates have to be traced to their originals.
 
     `stood_still` returns whether the stage has processed nothing since `standing` was read; otherwise events that
-    waited may have been released meanwhile. `asked` is the offset of a record to be explained.
+    waited may have been released meanwhile. `asked` is the offset of a record to be explained. `hides` returns whether
+    an episode is erased; None if nothing is.
     """
     report = PartitionReport(partition, low, standing.position, asked=asked, horizon=low)
-    audit = _Audit(report, standing, partitions, control_key)
+    audit = _Audit(report, standing, partitions, control_key, hides)
     read = (_Turn((record.offset, 0), EVENTS, record, None) for record in events())
     for _, topic, record, origin in heapq.merge(read, *map(audit.sent, outputs), key=itemgetter(0)):
         if topic == EVENTS:
@@ -279,8 +286,16 @@ def follow(report: PartitionReport, reroutes: Reroutes) -> None:
 
 
 class _Audit:
-    def __init__(self, report: PartitionReport, standing: PartitionState, partitions: int, control_key: str) -> None:
+    def __init__(
+        self,
+        report: PartitionReport,
+        standing: PartitionState,
+        partitions: int,
+        control_key: str,
+        hides: Callable[[dict[str, Any]], bool] | None,
+    ) -> None:
         self.report = report
+        self._hides = hides
         self._standing = standing
         self._partitions = partitions
         self._control_key = control_key
@@ -368,6 +383,8 @@ class _Audit:
             detail = f"its session belongs to partition {event.belongs}, but it is an episode here"
             self.report.violate(ViolationKind.WRONG_OUTCOME, EVENTS, origin, detail)
         late = found is not None and found[1]
+        if self._hides is not None and found is not None:
+            self.report.erased += self._hides(orjson.loads(record.value or b""))
         self.report.settle(Outcome.RELEASED_LATE if late else Outcome.RELEASED, origin[1], here)
 
     def _dead_letter(self, record: Record, here: Place, event: _PendingRecord, origin: Place) -> None:

@@ -65,6 +65,11 @@ class Report:
         return sum((part.outcomes for part in self.partitions), Counter())
 
     @property
+    def erased(self) -> int:
+        """Number of events whose episodes operators erased, in the topics until their retention ends."""
+        return sum(part.erased for part in self.partitions)
+
+    @property
     def rejections(self) -> Counter[str]:
         return sum((part.rejections for part in self.partitions), Counter())
 
@@ -73,6 +78,7 @@ class Report:
             "conserved": self.conserved,
             "outcomes": plain(self.outcomes),
             "rejections": plain(self.rejections),
+            "erased": self.erased,
             "pending": sum(part.pending for part in self.partitions),
             "unverified": sum(part.unverified for part in self.partitions),
             "evidence": plain(self.evidence),

@@ -239,6 +239,9 @@ class EvidenceControl(Model):
     barrier_id: str = ""
     partition: int = 0
     partitions: int = 0
+    """Of a barrier: from how many partitions of the events topic it comes."""
+    tenant_id: Annotated[str, Field(exclude_if=lambda tenant_id: not tenant_id)] = ""
+    """Of a barrier: the tenant whose patterns it asks for; empty for all."""
     archived: Archive | None = None
     imported: dict[str, Any] | None = None
     """A `contracts.fingerprint.Import`, as it stands in the log."""

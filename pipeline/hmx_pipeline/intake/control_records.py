@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -62,10 +62,27 @@ def tick(partition: int, now_ms: int) -> bytes:
     return _control(TICK, content_id(now_ms, TICK, str(partition)), partition, now_ms, {})
 
 
-def barrier(barrier_id: str, partition: int, now_ms: int) -> bytes:
+class AskedBarrier(NamedTuple):
+    """A barrier as its event asks for it."""
+
+    barrier_id: str
+    tenant_id: str = ""
+    """The tenant whose sessions it asks for; empty for all."""
+    partitions: int = 0
+    """How many partitions of the events topic it stands in; 0 for all."""
+
+
+def barrier(barrier_id: str, partition: int, now_ms: int, tenant_id: str = "", partitions: int = 0) -> bytes:
     """Return the event that passes a stage only when everything before it has been written."""
     event_id = content_id(now_ms, BARRIER, barrier_id, str(partition))
-    return _control(BARRIER, event_id, partition, now_ms, {"barrier_id": barrier_id})
+    own = {"tenant_id": tenant_id, "partitions": partitions} if tenant_id else {}
+    return _control(BARRIER, event_id, partition, now_ms, {"barrier_id": barrier_id, **own})
+
+
+def barrier_in(content: Mapping[str, Any]) -> AskedBarrier:
+    """Read an authentic barrier event."""
+    tenant_id = str(content.get("tenant_id", ""))
+    return AskedBarrier(str(content.get("barrier_id", "")), tenant_id, int(content.get("partitions", 0)))
 
 
 def archive(archived: Archive, partition: int, now_ms: int) -> bytes:

@@ -1,28 +1,30 @@
-"""Barriers: appends a marker to every events partition, and waits until it has passed both stages.
+"""Barriers: appends a marker to events partitions, and waits until it has passed both stages.
 
-Leaves: `Ends`, the ends of the output topics after that. Raises LackingError after the timeout, which names the stage
-and partitions that the barrier has not passed.
+A marker in every partition asks for all sessions. A tenant's own asks for its sessions: it stands where these are, and
+writes nothing for others. Leaves: `Ends`, the ends of the output topics after that. Raises LackingError after the
+timeout, which names the stage and partitions that the barrier has not passed.
 """
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.intake.control_records import barrier
-from hmx_pipeline.kafka.clients import Cluster, consumer_config
+from hmx_pipeline.kafka.clients import Cluster, consumer_config, read_partition
 from hmx_pipeline.kafka.control_producer import append_control
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.topic_files import KafkaRefusedError, connect
-from hmx_pipeline.runtime.stored_positions import stored_positions
+from hmx_pipeline.runtime.stored_positions import stored_position, stored_positions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.pattern_state import BarrierState, barrier_state_key, decode_state
-from hmx_pipeline.topology import EVENTS, EVIDENCE, MATERIALISED, PATTERN_STATE, SESSIONS
+from hmx_pipeline.topology import EPISODES, EVENTS, EVIDENCE, MATERIALISED, PATTERN_STATE, SESSIONS
 
 Ends = Mapping[str, int]
 """topic/partition → offset, without the topic prefix."""
@@ -62,18 +64,70 @@ def wait_for_stages(settings: Settings, timeout: float = 120.0, on_progress: Pro
         rerouted = _rerouted(cluster, settings.topic_prefix)
         for _ in range(2):
             before = [TopicPartition(state, p, cluster.watermarks(state, p).high) for p in range(targets)]
-            barrier_id = uuid.uuid4().hex
             on_progress("appending a barrier")
-            now_ms = int(time.time() * 1000)
-            markers = [(source, barrier(barrier_id, source, now_ms)) for source in range(sources)]
-            try:
-                append_control(settings, "barrier", markers)
-            except KafkaRefusedError as error:
-                raise LackingError(str(error)) from error
-            _await_passage(settings, barrier_id, sources, before, deadline, on_progress)
+            barrier_id = _append_barrier(settings, range(sources))
+            _await_passage(settings, barrier_id, range(sources), before, deadline, on_progress)
             if _rerouted(cluster, settings.topic_prefix) == rerouted:
                 break
     return output_ends(settings)
+
+
+def wait_for_tenant(
+    settings: Settings,
+    tenant_id: str,
+    sources: Callable[[], Collection[int]],
+    positions: Callable[[], Ends],
+    timeout: float,
+) -> None:
+    """Waits until what the log now holds of a tenant is compiled, and known to a reader at `positions`. Raises
+    LackingError.
+
+    `sources`: the events partitions in which the reader finds new episodes of the tenant. Only these get a marker, and
+    each forwards one record, so others' sessions and partitions cost nothing.
+    """
+    deadline = time.monotonic() + timeout
+    partitions = existing_topics(settings, EVENTS, EVIDENCE, PATTERN_STATE, *MATERIALISED)
+    target = tenant_partition(tenant_id, partitions[EVIDENCE])
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        for _ in range(2):  # what the first look finds rerouted is at the log's end by the second
+            _await_sessions(cluster, settings, partitions[EVENTS], deadline)
+        wait_for_reader(output_ends(settings, EPISODES), positions, deadline - time.monotonic())
+        if places := sorted(sources()):
+            state = settings.topic_prefix + PATTERN_STATE
+            before = [TopicPartition(state, target, cluster.watermarks(state, target).high)]
+            barrier_id = _append_barrier(settings, places, tenant_id)
+            _await_passage(settings, barrier_id, places, before, deadline, silent)
+    own = {where: end for where, end in output_ends(settings).items() if where.endswith(f"/{target}")}
+    wait_for_reader(own, positions, deadline - time.monotonic())
+
+
+def _append_barrier(settings: Settings, places: Collection[int], tenant_id: str = "") -> str:
+    """Appends a marker to these partitions, and returns its id."""
+    barrier_id, now_ms = uuid.uuid4().hex, int(time.time() * 1000)
+    markers = [(place, barrier(barrier_id, place, now_ms, tenant_id, len(places))) for place in places]
+    try:
+        append_control(settings, "barrier", markers)
+    except KafkaRefusedError as error:
+        raise LackingError(str(error)) from error
+    return barrier_id
+
+
+def _await_sessions(cluster: Cluster, settings: Settings, partitions: int, deadline: float) -> None:
+    """Waits until the sessions stage has processed what the log holds now."""
+    topic = settings.topic_prefix + EVENTS
+    ends = {partition: cluster.watermarks(topic, partition) for partition in range(partitions)}
+    while True:
+        for partition, marks in list(ends.items()):
+            stored = stored_position(cluster, SESSIONS, settings.topic_prefix, partition)
+            left = marks._replace(low=max(marks.low, stored.position if stored is not None else 0))
+            # Above the last record there may be a producer's transaction marker, which no position passes.
+            if not any(True for _ in read_partition(cluster.kafka, topic, partition, left)):
+                del ends[partition]
+        if not ends:
+            return
+        if time.monotonic() > deadline:
+            raise LackingError(f"waiting for sessions: {EVENTS} partitions {_listed(set(ends))}")
+        time.sleep(POLL_S)
 
 
 def _rerouted(cluster: Cluster, prefix: str) -> int:
@@ -99,15 +153,15 @@ def wait_for_reader(
         time.sleep(POLL_S)
 
 
-def output_ends(settings: Settings) -> Ends:
-    """Returns the high watermarks of the materialised topics.
+def output_ends(settings: Settings, *topics: str) -> Ends:
+    """Returns the high watermarks of the materialised topics, or of some of them.
 
     The last stable offset would be too low: markers of one transaction reach its partitions one after the other.
     """
     prefix = settings.topic_prefix
     asked = {
         TopicPartition(prefix + topic, partition): OffsetSpec.latest()
-        for topic, partitions in existing_topics(settings, *MATERIALISED).items()
+        for topic, partitions in existing_topics(settings, *(topics or MATERIALISED)).items()
         for partition in range(partitions)
     }
     admin = connect(settings.require_kafka())
@@ -120,7 +174,7 @@ def output_ends(settings: Settings) -> Ends:
 def _await_passage(
     settings: Settings,
     barrier_id: str,
-    sources: int,
+    sources: Collection[int],
     before: list[TopicPartition],
     deadline: float,
     on_progress: Progress,
@@ -142,19 +196,19 @@ def _await_passage(
                     known[partition] = decode_state(key, value)
             if sum(state.passed for state in known.values()) == len(before):
                 return
-            lacking = _lacking(known, sources, len(before))
+            lacking = _lacking(known, sources, [place.partition for place in before])
             if time.monotonic() > deadline:
                 raise LackingError(lacking)
             on_progress(lacking)
 
 
-def _lacking(known: Mapping[int, BarrierState], sources: int, targets: int) -> str:
+def _lacking(known: Mapping[int, BarrierState], sources: Collection[int], targets: Collection[int]) -> str:
     """Names the stage and the partitions that the barrier has not passed."""
     forwarded = {source for state in known.values() for source in state.seen}
-    if len(forwarded) < sources:
-        return f"waiting for sessions: {EVENTS} partitions {_listed(set(range(sources)) - forwarded)}"
+    if len(forwarded) < len(sources):
+        return f"waiting for sessions: {EVENTS} partitions {_listed(set(sources) - forwarded)}"
     passed = {partition for partition, state in known.items() if state.passed}
-    return f"waiting for patterns: {EVIDENCE} partitions {_listed(set(range(targets)) - passed)}"
+    return f"waiting for patterns: {EVIDENCE} partitions {_listed(set(targets) - passed)}"
 
 
 def _listed(partitions: set[int]) -> str:

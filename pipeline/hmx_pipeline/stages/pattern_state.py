@@ -13,6 +13,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -83,6 +84,8 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     partitions: int
     passed: bool
     forget_at: int
+    tenant_id: str = ""
+    """The tenant whose patterns it asks for; empty for all."""
     speaking: int | None = None
     """Offset of the record that began it, while pending patterns are compiled for the barrier; else None."""
 
@@ -220,7 +223,8 @@ class Maps:
         self._gone: dict[str, dict[str, str]] = {}
         """Encoded tenant → those of them without contributions → since when."""
         self.reach = EndingIndex()
-        self.pending: set[str] = set()
+        self._pending: dict[str, set[str]] = {}
+        """Encoded tenant → patterns to compile."""
         self.barrier: tuple[str, BarrierState] | None = None
         """The barrier for which pending patterns are compiled."""
 
@@ -233,6 +237,18 @@ class Maps:
         prefix = f"p/{join_key(tenant_id)}/"
         for pattern in sorted(key for key in self._maps if key.startswith(prefix)):
             yield from sorted(self._maps[pattern].items())
+
+    def is_pending(self, tenant_id: str) -> bool:
+        """Return True if patterns of a tenant, or of any if it is empty, are to be compiled."""
+        return join_key(tenant_id) in self._pending if tenant_id else bool(self._pending)
+
+    def pending(self, tenant_id: str = "") -> Iterator[str]:
+        """Yield these patterns."""
+        yield from self._pending[join_key(tenant_id)] if tenant_id else chain.from_iterable(self._pending.values())
+
+    @property
+    def pending_count(self) -> int:
+        return sum(map(len, self._pending.values()))
 
     def is_owned(self, contribution: Contribution) -> bool:
         """Return True if the session of this contribution is known to be somebody's."""
@@ -390,15 +406,21 @@ class Maps:
                 self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
                 if (old is not None and old.evidence) or (new is not None and new.evidence):
                     self._follow_made(key, new)
-                if new is not None and new.speak_at is not None:
-                    self.pending.add(key)
-                else:
-                    self.pending.discard(key)
+                self._follow_pending(key, pending=new is not None and new.speak_at is not None)
             case "b":
                 if new is not None and new.speaking is not None:
                     self.barrier = (key, new)
                 elif self.barrier is not None and self.barrier[0] == key:
                     self.barrier = None
+
+    def _follow_pending(self, key: str, *, pending: bool) -> None:
+        tenant = _tenant_of(key)
+        if pending:
+            self._pending.setdefault(tenant, set()).add(key)
+        elif tenant in self._pending:
+            self._pending[tenant].discard(key)
+            if not self._pending[tenant]:
+                del self._pending[tenant]
 
     def _follow(self, pattern: str, key: str, old: Contribution | None, new: Contribution | None) -> None:
         entries, ranks = self._maps.setdefault(pattern, {}), self._ranks.setdefault(pattern, [])

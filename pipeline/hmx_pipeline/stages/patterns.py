@@ -202,7 +202,7 @@ class PatternsFold:
             own = evidence.get(each, [])
             known: PatternState = tx.get(each) or PatternState()
             digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
-            if digest != known.evidence or known.forgets:
+            if digest != known.evidence or known.forgets or state.forgets:  # an older version may rest on it
                 known = known.model_copy(update={"evidence": digest, "forgets": known.forgets or state.forgets})
                 self._say(tx, each, known, own, state.trace)
         for each in self._maps.gone(key):
@@ -447,7 +447,7 @@ class PatternsFold:
         state: BarrierState | None = tx.get(key)
         seen = {*(state.seen if state is not None else ()), control.partition}
         complete = len(seen) == control.partitions
-        speaks_first = complete and bool(self._maps.pending) and (state is None or not state.passed)
+        speaks_first = complete and self._maps.is_pending(control.tenant_id) and (state is None or not state.passed)
         tx.put(
             key,
             BarrierState(
@@ -455,6 +455,7 @@ class PatternsFold:
                 partitions=control.partitions,
                 passed=complete and not speaks_first,
                 forget_at=tx.clock + BARRIER_KEPT_MS,
+                tenant_id=control.tenant_id,
                 speaking=tx.offset if speaks_first else None,
             ),
         )
@@ -466,15 +467,15 @@ class PatternsFold:
 
     @property
     def backlog(self) -> Backlog:
-        return Backlog(len(self._maps.pending), 0)
+        return Backlog(self._maps.pending_count, 0)
 
     def go_on(self, tx: Tx) -> None:
         """Compile one pending pattern per turn. After the last, the barrier has passed."""
         assert self._maps.barrier is not None, "something is unfinished"
-        pattern = self._turns.next_of(self._maps.pending)
+        key, state = self._maps.barrier
+        pattern = self._turns.next_of(self._maps.pending(state.tenant_id))
         self._speak(tx, pattern, tx.get(pattern))
-        if not self._maps.pending:
-            key, state = self._maps.barrier
+        if not self._maps.is_pending(state.tenant_id):
             tx.put(key, msgspec.structs.replace(state, passed=True, speaking=None))
 
 

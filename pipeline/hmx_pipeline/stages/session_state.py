@@ -13,8 +13,9 @@
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush, heapreplace
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -104,15 +105,21 @@ class ErasedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Mark of a session → time of its last erased event, if that is dated after the erasure."""
 
 
-class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True):
+class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline: int
     barrier_id: str
+    tenant_id: str = ""
+    """The tenant whose sessions it asks for; empty for all."""
+    partitions: int = 0
+    """How many partitions of the events topic it stands in; 0 for all."""
 
 
-class PassingBarrier(msgspec.Struct, frozen=True, kw_only=True):
+class PassingBarrier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     offset: int
     """Offset of the record with which it began to pass."""
     barrier_id: str
+    tenant_id: str = ""
+    partitions: int = 0
 
 
 _TYPES: Final[dict[str, Any]] = {
@@ -227,8 +234,8 @@ class Indexes:
         """Tenant → heap of (last touched, session), where sessions may be touched later; built when first needed."""
         self._listed = 0
         """Number of entries of these heaps."""
-        self.dirty: set[str] = set()
-        """Sessions whose open segment has steps that no contribution covers."""
+        self._dirty: dict[str, set[str]] = {}
+        """Encoded tenant → sessions whose open segment has steps that no contribution covers."""
         self.held = 0
         """Number of events behind gaps in the partition."""
         self.passing: PassingBarrier | None = None
@@ -238,6 +245,18 @@ class Indexes:
         """Tenant → heap of (when forgotten, key), with stale entries; built when first needed."""
         self.erased: dict[str, dict[str, tuple[ErasedPast, frozenset[str]]]] = {}
         """Encoded tenant → key → an erasure and its marks."""
+
+    def is_dirty(self, tenant_id: str) -> bool:
+        """Return True if sessions of a tenant, or of any if it is empty, have more to contribute."""
+        return join_key(tenant_id) in self._dirty if tenant_id else bool(self._dirty)
+
+    def dirty(self, tenant_id: str) -> Iterable[str]:
+        """Return these sessions."""
+        return self._dirty[join_key(tenant_id)] if tenant_id else chain.from_iterable(self._dirty.values())
+
+    def waits(self, tenant_id: str) -> bool:
+        """Return True if events of a tenant, or of any if it is empty, are behind gaps."""
+        return join_key(tenant_id) in self._bytes if tenant_id else self.held > 0
 
     def waiting(self, session: str) -> list[Waiting]:
         window = self._windows.get(session)
@@ -353,10 +372,16 @@ class Indexes:
                     self._silent = None  # most entries are stale
         else:
             self._count(tenant_of(key[2:]), -1, -old.nbytes)
-        if new is not None and new.dirty:
-            self.dirty.add(key[2:])
-        else:
-            self.dirty.discard(key[2:])
+        self._mark(key[2:], dirty=new is not None and new.dirty)
+
+    def _mark(self, session: str, *, dirty: bool) -> None:
+        tenant = tenant_of(session)
+        if dirty:
+            self._dirty.setdefault(tenant, set()).add(session)
+        elif tenant in self._dirty:
+            self._dirty[tenant].discard(session)
+            if not self._dirty[tenant]:
+                del self._dirty[tenant]
 
     def _follow_other(self, key: str, old: Any, new: Any) -> None:
         match key[0]:

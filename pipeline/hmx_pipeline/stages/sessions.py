@@ -54,7 +54,14 @@ from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
-from hmx_pipeline.intake.control_records import archived_by, authentic, is_control, is_rerouted_copy, reroute_header
+from hmx_pipeline.intake.control_records import (
+    archived_by,
+    authentic,
+    barrier_in,
+    is_control,
+    is_rerouted_copy,
+    reroute_header,
+)
 from hmx_pipeline.intake.decode import decode
 from hmx_pipeline.intake.steps import step_of
 from hmx_pipeline.ordering.window import (
@@ -162,7 +169,7 @@ class SessionsFold:
             return
         if isinstance(value, HeldBarrier):
             tx.put(key, None)
-            tx.put(passing_key(value.barrier_id), PassingBarrier(offset=tx.offset, barrier_id=value.barrier_id))
+            self._begin_to_pass(tx, value.barrier_id, value.tenant_id, value.partitions)
             return
         name = session_of(key)
         session: SessionState = tx.get(session_state_key(name))
@@ -456,12 +463,12 @@ class SessionsFold:
             return
         tx.count(Outcome.CONTROL)
         if event.event_type == BARRIER:
-            barrier_id = str(accepted.fields["content"].get("barrier_id", ""))
-            if self._indexes.held:
-                held = HeldBarrier(deadline=tx.clock + self._window_ms, barrier_id=barrier_id)
-                tx.put(barrier_key(barrier_id), held)
+            asked = barrier_in(accepted.fields["content"])
+            if self._indexes.waits(asked.tenant_id):
+                held = HeldBarrier(deadline=tx.clock + self._window_ms, **asked._asdict())
+                tx.put(barrier_key(asked.barrier_id), held)
             else:
-                tx.put(passing_key(barrier_id), PassingBarrier(offset=tx.offset, barrier_id=barrier_id))
+                self._begin_to_pass(tx, *asked)
         elif event.event_type == ARCHIVE:
             archived = archived_by(accepted.fields["content"])
             control = EvidenceControl(kind="archive", partition=tx.partition, archived=archived)
@@ -512,22 +519,32 @@ class SessionsFold:
         """Everything before the barrier has been released. Emit one open segment per turn, then pass the barrier."""
         passing = self._indexes.passing
         assert passing is not None, "something is unfinished"
-        if self._indexes.dirty:
-            name = self._turns.next_of(self._indexes.dirty)
+        if self._indexes.is_dirty(passing.tenant_id):
+            name = self._turns.next_of(self._indexes.dirty(passing.tenant_id))
             state_key = session_state_key(name)
             tx.put(state_key, self._segmenting.contribute_open(tx, name, tx.get(state_key)))
         else:
             tx.put(passing_key(passing.barrier_id), None)
-            self._pass_barrier(tx, passing.barrier_id)
+            self._pass_barrier(tx, passing)
 
-    def _pass_barrier(self, tx: Tx, barrier_id: str) -> None:
-        """Emit the barrier to every evidence partition."""
+    def _begin_to_pass(self, tx: Tx, barrier_id: str, tenant_id: str, partitions: int) -> None:
+        passing = PassingBarrier(offset=tx.offset, barrier_id=barrier_id, tenant_id=tenant_id, partitions=partitions)
+        tx.put(passing_key(barrier_id), passing)
+
+    def _pass_barrier(self, tx: Tx, passing: PassingBarrier) -> None:
+        """Emit the barrier to every evidence partition, or to that of its tenant."""
+        barrier_id, tenant_id = passing.barrier_id, passing.tenant_id
         control = EvidenceControl(
-            kind="barrier", barrier_id=barrier_id, partition=tx.partition, partitions=self._partitions
+            kind="barrier",
+            barrier_id=barrier_id,
+            partition=tx.partition,
+            partitions=passing.partitions or self._partitions,
+            tenant_id=tenant_id,
         )
         value = control.to_json()
         headers = output_headers(EVIDENCE_BARRIER, EVENTS, tx.partition, tx.offset, barrier_id)
         headers.append((KIND, b"barrier"))
         record_key = join_key("barrier", barrier_id, str(tx.partition)).encode()
-        for partition in range(self._evidence_partitions):
+        own = [tenant_partition(tenant_id, self._evidence_partitions)] if tenant_id else None
+        for partition in own or range(self._evidence_partitions):
             tx.emit(Output(EVIDENCE, partition, record_key, value, headers))

@@ -1,6 +1,6 @@
 """Work in turns: keys of work that is too large for one transaction, in order."""
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 
 
 class WorkTurns:
@@ -10,7 +10,7 @@ class WorkTurns:
     def __init__(self) -> None:
         self._rest: list[str] = []
 
-    def next_of(self, left: AbstractSet[str]) -> str:
+    def next_of(self, left: Iterable[str]) -> str:
         """Return the first of the remaining keys, which must not be empty; the caller removes it."""
         if not self._rest:
             self._rest = sorted(left, reverse=True)

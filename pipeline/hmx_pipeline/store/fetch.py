@@ -39,6 +39,7 @@ from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.search import Search, state_version
 from hmx_pipeline.store.source_cache import read_artifact
 from hmx_pipeline.store.stored_digests import digest_of_events
+from hmx_pipeline.topology import EPISODES
 
 CONTRIBUTIONS: Final = 200
 """Contributions read at once, about as many as a block holds."""
@@ -130,9 +131,18 @@ class Store:
         refuse_eviction(self._client)
 
     def state_version(self, tenant_id: str) -> str:
+        return state_version(self._offsets(tenant_id), self._keys.semantic)
+
+    def newest_episodes(self, tenant_id: str) -> dict[int, int]:
+        """Returns the events partitions that hold sessions of the tenant, each with the offset of its last episode."""
+        offsets = {name.decode().rpartition("/"): at for name, at in self._offsets(tenant_id).items()}
+        return {int(partition): at for (topic, _, partition), at in offsets.items() if topic == EPISODES}
+
+    def _offsets(self, tenant_id: str) -> dict[bytes, int]:
+        """Returns topic/partition → offset of the tenant's last record in memory."""
         with reachable():
             offsets = self._client.hgetall(self._keys.tenant(tenant_id).version)
-        return state_version({name: int(at) for name, at in offsets.items()}, self._keys.semantic)
+        return {name: int(at) for name, at in offsets.items()}
 
     def fetch(self, plan: RetrievalPlan) -> MemorySnapshot:
         """Reads what the plan needs in two round trips, each a snapshot; the second only for sources that are not

@@ -132,23 +132,24 @@ def learner() -> Learner:
     return Learner(Settings(), nothing, FairTurns(2, 2))
 
 
-def test_all_who_ask_while_a_barrier_is_under_way_share_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_a_tenant_who_ask_while_its_barrier_is_under_way_share_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     barriers, go_on = [], threading.Event()
 
     async def asking() -> list[Any]:
         loop, begun, ours = asyncio.get_running_loop(), asyncio.Event(), learner()
-        for n in range(30):
-            ours._told.put(f"t{n}", {}, 1)
+        ours._told.put("acme", {}, 1)
 
         def waiting(*_: Any) -> None:
             barriers.append(1)
             loop.call_soon_threadsafe(begun.set)
             assert go_on.wait(60)
 
-        monkeypatch.setattr(learn, "wait_for_all", waiting)
-        first = asyncio.create_task(ours.run("first"))
+        monkeypatch.setattr(learn, "wait_for_tenant", waiting)
+        first = asyncio.create_task(ours.run("acme"))
         await begun.wait()
-        rest = [asyncio.create_task(ours.run(f"t{n}")) for n in range(30)]
+        rest = [asyncio.create_task(ours.run("acme")) for _ in range(30)]
         await asyncio.sleep(0)  # all of them have called
         go_on.set()
         return await asyncio.gather(first, *rest)
@@ -174,13 +175,13 @@ def test_a_run_is_partial_where_a_stage_lags_or_the_answer_is_due_and_fails_wher
         finally:
             go_on.set()
 
-    monkeypatch.setattr(learn, "wait_for_all", lagging)
+    monkeypatch.setattr(learn, "wait_for_tenant", lagging)
     assert asyncio.run(asking()) is False
-    monkeypatch.setattr(learn, "wait_for_all", unreachable)
+    monkeypatch.setattr(learn, "wait_for_tenant", unreachable)
     with pytest.raises(ProblemError) as raised:
         asyncio.run(asking())
     assert raised.value.kind is ProblemKind.KAFKA_UNAVAILABLE
     go_on.clear()
-    monkeypatch.setattr(learn, "wait_for_all", lambda *_: go_on.wait(60))
+    monkeypatch.setattr(learn, "wait_for_tenant", lambda *_: go_on.wait(60))
     monkeypatch.setattr(learn, "ANSWER_S", 0.05)
     assert asyncio.run(asking()) is False

@@ -188,6 +188,18 @@ def test_no_older_version_that_rested_on_it_stays_in_the_topic() -> None:
     assert result.counts["artifact_erased"] > 0
 
 
+def test_no_older_version_stays_though_the_newest_did_not_rest_on_it_any_more() -> None:
+    """It was withdrawn before it was erased, so what its pattern is made of is the same before and after."""
+    told = evidence()
+    own = [record for record in told if orjson.loads(record.value or b"").get("session_id") == "session-3"]
+    events = {event for record in own for event in orjson.loads(record.value or b"")["source_events"]}
+    withdrawn = [replace(r, value=orjson.dumps(orjson.loads(r.value or b"") | {"withdrawn": True})) for r in own]
+    log = [*told, *withdrawn, erased_record("session-3")]
+    result = run(PatternsFold, spoken(log, len(told), len(told) + len(withdrawn)))
+    for topic in (ARTIFACTS, KNOWLEDGE):
+        assert not [one for one in standing(result, topic).values() if not events.isdisjoint(one["source_events"])]
+
+
 def test_a_whole_tenant_leaves_nothing_in_state_and_topics() -> None:
     result = run(PatternsFold, spoken([*evidence(), erased_record("", ErasedScope.TENANT)], 100))
     assert not standing(result, ARTIFACTS)

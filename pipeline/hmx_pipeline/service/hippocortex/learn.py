@@ -1,7 +1,8 @@
 """`POST /v1/learn`: waits until earlier captures are compiled and in memory, and reports what changed.
 
-Compilation is continuous, so a call only appends a barrier and waits for it. Leaves: `completed`, or `partial` if it
-takes longer than clients wait. Changes are counted since the tenant's last call to this process, or since this call.
+Compilation is continuous, so a call only appends a barrier for the tenant's sessions and waits for it. Leaves:
+`completed`, or `partial` if it takes longer than clients wait. Changes are counted since the tenant's last call to this
+process, or since this call.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from hmx_pipeline.contracts.bounded_cache import nbytes
 from hmx_pipeline.contracts.event import Unit
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, UnfitTopicError
-from hmx_pipeline.runtime.barriers import LackingError, wait_for_all
+from hmx_pipeline.runtime.barriers import LackingError, wait_for_tenant
 from hmx_pipeline.service.access import Writer
 from hmx_pipeline.service.body import read_body
 from hmx_pipeline.service.fair_turns import FairTurns
@@ -37,6 +38,8 @@ from hmx_pipeline.store.tenant_index import Recent
 LOG: Final = logging.getLogger("hmx.service")
 ANSWER_S: Final = 8.0
 """The client adapters time out after 10 s."""
+AT_ONCE: Final = 4
+"""Tenants whose barriers run at the same time."""
 TOLD_BYTES: Final = 64 * MB
 """Memory for what tenants were last told; a tenant beyond it is compared with current memory."""
 _NO_BARRIER: Final = (KafkaException, KafkaUnreachableError, UnfitTopicError, SettingsError)
@@ -70,34 +73,35 @@ Known = Mapping[str, Active]
 
 
 class Learner:
-    """Waits for barriers, and remembers what each tenant was last told.
+    """Waits for barriers, and remembers what each tenant was last told, and which episodes it had asked for.
 
-    One barrier runs at a time; all calls that arrive meanwhile share the next one.
+    One barrier of a tenant runs at a time; its calls that arrive meanwhile share the next one.
     """
 
     def __init__(self, settings: Settings, store: Store, turns: FairTurns) -> None:
         self._settings = settings
         self._store = store
         self._turns = turns
-        self._under_way: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
+        self._barriers = FairTurns(AT_ONCE, 1)
+        self._next: dict[str, asyncio.Task[None]] = {}
         self._told: Recent[Known] = Recent(TOLD_BYTES)
+        self._asked: Recent[Mapping[int, int]] = Recent(TOLD_BYTES)
 
     async def run(self, tenant: str) -> tuple[Known, Known, bool]:
         """Returns artifacts before, artifacts now, and whether all captures are compiled. Raises ProblemError."""
         before = self._told.known([tenant])[tenant]
         if before is None:
             before = await self._turns.run(tenant, known, self._store, tenant)
-        whole = await self._compiled()
+        whole = await self._compiled(tenant)
         now = await self._turns.run(tenant, known, self._store, tenant)
         self._told.put(tenant, now, nbytes((tenant, now)))
         return before, now, whole
 
-    async def _compiled(self) -> bool:
+    async def _compiled(self, tenant: str) -> bool:
         """Returns whether a barrier appended after the call has passed in time."""
-        barrier = self._next
+        barrier = self._next.get(tenant)
         if barrier is None:
-            barrier = self._next = asyncio.create_task(self._barrier(self._under_way))
+            barrier = self._next[tenant] = asyncio.create_task(self._barrier(tenant))
             barrier.add_done_callback(_heard)
         done, _ = await asyncio.wait({barrier}, timeout=ANSWER_S)
         error = barrier.exception() if done else None
@@ -108,11 +112,27 @@ class Learner:
         LOG.warning("learn: %s", error)
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, "no barrier could be appended: see the service's log")
 
-    async def _barrier(self, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait({before})
-        self._under_way, self._next = self._next, None
-        await run_in_threadpool(wait_for_all, self._settings, self._store.positions, ANSWER_S)
+    async def _barrier(self, tenant: str) -> None:
+        try:
+            async with self._barriers.of(tenant):
+                del self._next[tenant]
+                await run_in_threadpool(self._wait, tenant)
+        finally:
+            if self._next.get(tenant) is asyncio.current_task():
+                del self._next[tenant]
+
+    def _wait(self, tenant: str) -> None:
+        """Asks the partitions in which there are episodes that no barrier has asked for yet."""
+        asked = self._asked.known([tenant])[tenant] or {}
+        now: Mapping[int, int] = asked
+
+        def sources() -> list[int]:
+            nonlocal now
+            now = self._store.newest_episodes(tenant)
+            return [partition for partition, offset in now.items() if asked.get(partition) != offset]
+
+        wait_for_tenant(self._settings, tenant, sources, self._store.positions, ANSWER_S)
+        self._asked.put(tenant, now, nbytes((tenant, now)))
 
 
 def _heard(barrier: asyncio.Task[None]) -> None:

@@ -1,0 +1,127 @@
+"""The reference and the stages agree on what is left after erasures, and on what operators have ruled."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, mark_of
+from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
+from hmx_pipeline.intake.control_records import barrier, erase, ruling
+from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import KNOWLEDGE
+from tests.support.inprocess import events_log, evidence_logs, run
+from tests.support.records import START_MS
+from tests.support.sessions import interleaved, session
+from tests.support.talk import said
+from tests.support.traffic import Sent
+from tests.verifier.test_against_the_stages import SAYINGS, laid_out, verified
+
+PACE_MS = 150
+BOTH = pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
+Json = dict[str, Any]
+
+
+def told(seed: int) -> list[Json]:
+    """What several subjects state and do in their sessions, mixed; one session is named late, others by nobody."""
+    dice = random.Random(seed)
+    whose = ("ada", "bob", "", "cy", "late")
+    sessions = [said(f"s{n}", *dice.sample(SAYINGS, 3), at=40 * n) for n in range(20)]
+    sessions += [session(n) for n in range(20)]
+    for n, events in enumerate(sessions):
+        name = whose[n % len(whose)]
+        for one in events[2 if name == "late" else 0 :] if name else ():
+            one["metadata"] = {**one.get("metadata", {}), "subject_id": name}
+    return interleaved(sessions, dice)
+
+
+def paced(events: Sequence[Json], decided: Sequence[tuple[int, str, bytes]]) -> list[Sent]:
+    """Events, decisions at their places, and barriers, the last ones after all."""
+    sent = [Sent(PACE_MS * n, orjson.dumps(one), one) for n, one in enumerate(events)]
+    sent += [Sent(PACE_MS * at, control=kind, value=value) for at, kind, value in decided]
+    sent += [Sent(PACE_MS * n, control="barrier") for n in range(0, len(events) + 40, 40)]
+    for n in range(20, len(events), 40):
+        sent.append(Sent(PACE_MS * n, control="barrier", value=barrier(f"own-{n}", 0, START_MS, "acme", 4)))
+    sent.append(Sent(PACE_MS * len(events) + BARRIER_KEPT_MS, control="tick"))
+    return sorted(sent, key=lambda record: record.at)
+
+
+def erasing(number: int, scope: ErasedScope, name: str, at: int, **more: Any) -> bytes:
+    return erase(Erasure(erasure_id=f"e-{number}", tenant_id="acme", scope=scope, name=name, at=at, **more), 0)
+
+
+def rulings(events: Sequence[Json], dice: random.Random, count: int) -> list[Ruling]:
+    """On records that these events bring about."""
+    found = {}
+    for log in evidence_logs(events_log(events).values()).values():
+        for output in run(PatternsFold, log).on(KNOWLEDGE):
+            record = orjson.loads(output.value or b"null")
+            if record is not None and record["status"] != "withdrawn" and record["kind"] in ("memory", "policy"):
+                found[record["record_id"]] = record
+    made = []
+    for n, name in enumerate(dice.sample(sorted(found), count)):
+        verb = (RulingVerb.CONFIRM, RulingVerb.CORRECT, RulingVerb.RETRACT)[n % 3]
+        said_instead = {"text": "Our database is Oracle.", "value": "Oracle"} if verb is RulingVerb.CORRECT else {}
+        asked = RulingRequest.model_validate(said_instead)
+        made.append(make_ruling(found[name], verb, asked, START_MS + n))
+    return made
+
+
+@BOTH
+def test_they_agree_on_what_is_erased_whenever_that_is(strict: bool) -> None:
+    """Subjects, a session and what waits; some of the past comes after its erasure, and some sessions begin again."""
+    events = told(6)
+    end, later = len(events), START_MS + 10_000_000_000
+    known = [mark_of("acme", ErasedScope.SESSION, name) for name in ("s1", "s4", "s6")]
+    decided = [
+        (end // 3, "erase", erasing(1, ErasedScope.SESSION, "s7", later)),
+        (end // 2, "erase", erasing(2, ErasedScope.SUBJECT, "ada", later, sessions=known)),
+        (end - 30, "erase", erasing(3, ErasedScope.SUBJECT, "late", START_MS + 40 * 20)),
+        (end + 20, "erase", erasing(4, ErasedScope.SUBJECT, "cy", later)),
+        (end + 20, "erase", erasing(5, ErasedScope.SESSION, "session-3", later)),
+    ]
+    again = [{**one, "timestamp": "2099-01-01T00:00:00.000Z"} for one in events[: end // 3]]
+    dice = random.Random(6)
+    report = verified(laid_out(paced([*events, *again], decided), dice), dice, strict=strict)
+    assert not report.faults
+    assert report.outcomes["rejected.erased"] > 10
+    assert report.compared["marks of erasures"] == 5 * 4
+    assert report.compared["artifact records"] > 10
+
+
+@BOTH
+def test_they_agree_on_a_tenant_that_is_erased_as_a_whole(strict: bool) -> None:
+    events, others = told(7), [one for n in range(8) for one in session(n, "globex")]
+    dice = random.Random(7)
+    both = interleaved([events, others], dice)
+    erased = erasing(1, ErasedScope.TENANT, "", START_MS + 10_000_000_000)
+    decided = [(len(both) // 2, "erase", erased), (len(both) + 10, "erase", erased.replace(b"e-1", b"e-2"))]
+    decided += [(len(both) // 3, "ruling", ruling(one, 0)) for one in rulings(events, dice, 5)]
+    report = verified(laid_out(paced(both, decided), dice), dice, strict=strict)
+    assert not report.faults
+
+
+@BOTH
+def test_they_agree_on_what_operators_rule(strict: bool) -> None:
+    """Before the evidence, while it comes, afterwards and on what is erased then."""
+    events, dice = told(8), random.Random(8)
+    made = rulings(events, dice, 12)
+    decided = [(n * len(events) // 10, "ruling", ruling(one, 0)) for n, one in enumerate(made)]
+    unreadable = made[0].model_copy(update={"pattern": "fact"})
+    decided.append((5, "ruling", ruling(unreadable, 0)))
+    for n, name in enumerate(("ada", "bob")):
+        at = len(events) - 20 + 60 * n
+        decided.append((at, "erase", erasing(n, ErasedScope.SUBJECT, name, START_MS + 10_000_000_000)))
+    report = verified(laid_out(paced(events, decided), dice), dice, strict=strict)
+    assert not report.faults
+    assert report.compared["knowledge records"] > 30
+
+
+def test_they_agree_where_a_pattern_has_room_for_few_rulings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("hmx_pipeline.compiler.knowledge.rulings", "tests.verifier.patterns"):
+        monkeypatch.setattr(f"{module}.PATTERN_RULINGS", 1)
+    test_they_agree_on_what_operators_rule(strict=False)
