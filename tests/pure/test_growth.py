@@ -134,6 +134,7 @@ def secrets(count: int) -> dict[str, Any]:
     return {f"password={number}": 1 for number in range(count)}
 
 
+@pytest.mark.requirement("Y21")
 def test_an_event_whose_secrets_take_too_many_steps_to_look_for_is_too_costly() -> None:
     content = secrets(26_500)
     assert len(orjson.dumps(content)) < CONTENT_BYTES
