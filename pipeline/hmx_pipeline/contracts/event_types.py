@@ -94,8 +94,8 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         about=("metadata.rejected_tool", "metadata.rejected_command"),
     ),
 }
-AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.proposed", "skill.contradicted")
-"""Prefixes of types that record what a memory did or doubts. Nothing is learnt from them."""
+AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.")
+"""Prefixes of types that record what a memory did or doubts. Nothing is learnt from those without a row."""
 AUDIT: Final = EventType(Role.OBSERVATION)
 UNKNOWN_TYPE: Final = EventType(
     Role.OBSERVATION,
@@ -112,7 +112,7 @@ def event_type(name: str) -> EventType:
     if row is not None:
         return row
     plain = _VENDOR.sub("", name, count=1) if name.startswith("x-") else name
-    return AUDIT if plain.startswith(AUDIT_TYPES) else AGENT_TYPES.get(plain, UNKNOWN_TYPE)
+    return AGENT_TYPES.get(plain) or (AUDIT if plain.startswith(AUDIT_TYPES) else UNKNOWN_TYPE)
 
 
 def namespaced(name: str) -> bool:

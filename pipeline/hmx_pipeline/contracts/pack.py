@@ -85,10 +85,12 @@ class Filling(StrEnum):
 
 
 class Past(StrEnum):
-    """Versions shown on request only (HMX-A §5)."""
+    """What is shown on request only: earlier versions (HMX-A §5), and what is no guidance (taxonomy)."""
 
     SUPERSEDED = "superseded"
     ARCHIVED = "archived"
+    DIAGNOSTIC = "diagnostic"
+    """Skills that nobody has validated, how skills fared, and what agents doubt."""
 
 
 class Vocabulary(StrEnum):

@@ -141,6 +141,8 @@ class PackView:
     """Contribution ids in the hints → session ids."""
     bound: Mapping[str, Bound]
     """Procedure id → slot values in the question."""
+    diagnoses: bool
+    """True if the request includes what is no guidance."""
 
 
 def asked(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot) -> PackQuery:
@@ -187,7 +189,9 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
         known = tuple(_concerning(steps, found) for found in known)
     told = (found.source for found in others)
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
-    return PackView(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents, values)
+    diagnoses = Past.DIAGNOSTIC in (ask.request.include or ())
+    episodes = _episodes(ask, fetched, _outdated(ask, known))
+    return PackView(artifacts, episodes, known, schema, hints, precedents, values, diagnoses)
 
 
 def _bound(ask: PackQuery, fetched: MemorySnapshot) -> dict[str, Bound]:
@@ -277,7 +281,7 @@ def _chain(source: Artifact) -> tuple[str, int]:
 
 
 def _artifact_barred(ask: PackQuery, found: FoundSource[Artifact], status: Status) -> Exclusion | None:
-    shown = {Status.ACTIVE, *(Status(past) for past in ask.request.include or ())}
+    shown = {Status.ACTIVE, *(str(past) for past in ask.request.include or ())}
     if status not in shown:
         cause = found.source.metadata.get("transition", {}).get("cause", "")
         return Exclusion(DropReason.DEPRECATED, f"it is {status}: {cause}" if cause else f"it is {status}")

@@ -42,7 +42,8 @@ class PackRequest(Model):
     lineage: Lineage | None = None
     """Only what comes from this origin."""
     include: Items[Annotated[Past, Field(strict=False)]] | None = None
-    """Also superseded or archived versions. Drafts and deprecated ones are never shown."""
+    """Also superseded or archived versions, or what is diagnostic: skills that nobody has validated, and what agents
+    doubt. Drafts, deprecated versions and rejected skills are never shown."""
     as_of: Timestamp | None = None
     """The pack as it would have been at that event time: what had been said, what held, and the versions of
     that time."""

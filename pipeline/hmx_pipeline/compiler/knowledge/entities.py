@@ -12,6 +12,8 @@ import orjson
 
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
+from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import Contribution, Projected, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import Kind
@@ -24,6 +26,10 @@ _SEEN: Final = 8
 _OUTCOMES: Final = 16
 _UNKNOWN: Final = "event"
 """Entity type of events of an unknown type."""
+_FOUNDS: Final = {
+    edge.relation for row in AGENT_TYPES.values() if row.projection for edge in row.projection.edges if edge.founds
+}
+"""Relations whose source is an entity because of them."""
 Seen = dict[str, Any]
 
 
@@ -37,13 +43,21 @@ def _extract_entities(segment: Segment, _: SegmentOutcome, __: Sequence[Action])
     surplus = set(list(dict.fromkeys(s.event_id for s, _ in found if s.event_id in unknown))[:-SEGMENT_UNKNOWN])
     return _extracted(
         (
-            join_key(made.entity, made.name),
-            {"type": made.entity, "name": made.name},
-            {"at": step.at, "event": step.event_id, "summary": made.summary, "properties": made.properties},
+            join_key(entity, name),
+            {"type": entity, "name": name},
+            {"at": step.at, "event": step.event_id, "summary": summary, "properties": properties},
         )
         for step, made in found
         if step.event_id not in surplus
+        for entity, name, summary, properties in _entities(made)
     )
+
+
+def _entities(made: Projected) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    yield made.entity, made.name, made.summary, made.properties
+    for source_type, source, relation, *target in made.edges:
+        if relation in _FOUNDS and target == [made.entity, made.name]:
+            yield source_type, source, str(made.properties.get("name", "")), {}
 
 
 def _extract_relations(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
@@ -93,7 +107,9 @@ def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = (
     if outcomes:
         body["outcomes"] = outcomes[-_OUTCOMES:]
     status = properties.get("status")
-    named = f"{about['type'].replace('_', ' ')} {about['name']}" + (f" ({status})" if status else "")
+    # What is diagnostic goes by an id, which tells a reader nothing.
+    what = f" {about['name']}" if SHELVES.get(about["type"]) is not Shelf.QUESTION else ""
+    named = f"{about['type'].replace('_', ' ')}{what}" + (f" ({status})" if status else "")
     text = summary if about["type"] == _UNKNOWN and summary else f"{named}: {summary}" if summary else named
     return [_statement(Kind.ENTITY, text, body, seen, contributions)]
 
