@@ -32,7 +32,15 @@ from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.paraphrase import nearness
 from hmx_pipeline.retrieval.rerank import reranked
-from hmx_pipeline.retrieval.retrieval_plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES, RetrievalPlan
+from hmx_pipeline.retrieval.retrieval_plan import (
+    ARTIFACTS,
+    CORRECTIONS,
+    EPISODES,
+    HANDOFF,
+    KNOWLEDGE,
+    POLICIES,
+    RetrievalPlan,
+)
 from hmx_pipeline.retrieval.score import (
     Components,
     FoundSource,
@@ -366,6 +374,8 @@ def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRec
     holding = [each.source for each in found if _holds(ask, each.source)]
     best, leading = _best_sides(holding), leaders(holding)
     highest, focus = max(fetched.whole.knowledge, *(each.bm25 for each in found), 1), ask.focus
+    if ask.plan.resumes:
+        found = _last_first(found)
     weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
     weighed += [(each, correction_components(each, focus)) for each in corrections]
     scored, top = [], max((parts.relevance for _, parts in weighed[: len(found)]), default=0.0)
@@ -378,6 +388,15 @@ def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRec
         barred = _record_barred(ask, each, best, leading)
         scored.append(Scored(each.source, parts, score, barred, enough, each.made, past))
     return tuple(scored)
+
+
+def _last_first(found: Sequence[FoundSource[KnowledgeRecord]]) -> list[FoundSource[KnowledgeRecord]]:
+    """Let what was handed over last answer best, whatever its length."""
+    handed = [each for each in found if each.source.body.get("entity_type") == HANDOFF]
+    best = max((each.bm25 for each in handed), default=0)
+    handed.sort(key=lambda each: (each.source.body.get("last_at") or each.source.created_at, each.source.record_id))
+    scores = {each.source.record_id: best // (place + 1) for place, each in enumerate(reversed(handed))}
+    return [msgspec.structs.replace(each, bm25=scores.get(each.source.record_id, each.bm25)) for each in found]
 
 
 def _concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRecord]:

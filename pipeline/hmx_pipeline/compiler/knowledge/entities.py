@@ -104,6 +104,8 @@ def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = (
     summary = _summary(seen)
     outcomes = [[format_ms(o["at"]), o["properties"]["outcome"]] for o in seen if o["properties"].get("outcome")]
     body = {"entity_type": about["type"], "name": about["name"], "summary": summary, "properties": properties}
+    if seen[-1]["at"] > seen[0]["at"]:
+        body["last_at"] = format_ms(seen[-1]["at"])
     if outcomes:
         body["outcomes"] = outcomes[-_OUTCOMES:]
     status = properties.get("status")
