@@ -18,7 +18,7 @@ from hmx_pipeline.contracts.event_rows import (
     Template,
 )
 
-_KEPT: Final = ("expires_at", "importance", "last_reinforced_at", "reinforcement_count")
+RETENTION: Final = ("expires_at", "importance", "last_reinforced_at", "reinforcement_count")
 """Properties that say how long something is worth remembering."""
 _SESSION: Final = "{session_id|@session_id}"
 _TASK: Final = "{task_id|taskId|task}"
@@ -101,7 +101,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "decision",
             "{decision|@sequence}",
             ("summary", "rationale", "alternatives_considered"),
-            _KEPT,
+            RETENTION,
             edges=(_by_actor("made_decision"),),
         ),
     ),
@@ -112,7 +112,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "issue",
             "{issue|=issue}",
             ("root_cause", "evidence", "fix"),
-            _KEPT,
+            RETENTION,
             status="diagnosed",
             edges=(_by_actor("diagnosed_issue"),),
         ),
@@ -149,7 +149,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "context_policy",
             "{project|=any}:{source|=context}",
             ("status", "instructions"),
-            ("source", "project", *_KEPT),
+            ("source", "project", *RETENTION),
             edges=(_by_actor("set_context_policy"),),
             says=(Saying("policy", "{item}", each="instructions"),),
         ),
@@ -160,6 +160,8 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
         projection=Projection(
             "preference",
             "{userId|user_id|@agent_id}:{key}",
+            (),
+            RETENTION,
             edges=(ProjectedEdge("has_{key}", "user", "{userId|user_id|@agent_id}"),),
             says=(Saying("preference", "{userId|user_id|=user}'s {key}", "is", "{value}"),),
         ),
@@ -171,7 +173,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "goal",
             "{title|=untitled}",
             ("description",),
-            _KEPT,
+            RETENTION,
             edges=(_by_actor("created_goal"),),
             says=(Saying("goal", "{userId|user_id|=team}", "aims at", "{title}"),),
         ),
@@ -183,7 +185,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "task",
             "{taskId|task_id|@sequence}",
             ("summary", "title"),
-            _KEPT,
+            RETENTION,
             status="proposed",
             edges=(_by_actor("proposed_task"), ProjectedEdge("has_task", "goal", "{goalTitle}")),
         ),
@@ -196,7 +198,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
         Role.OBSERVATION,
         text=("summary",),
         projection=Projection(
-            "task", _TASK, ("summary",), _KEPT, status="completed", edges=(_by_actor("completed_task"),)
+            "task", _TASK, ("summary",), RETENTION, status="completed", edges=(_by_actor("completed_task"),)
         ),
     ),
     "tool.call.completed": EventType(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from hmx_pipeline.contracts.agent_types import AGENT_TYPES
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES, RETENTION
 from hmx_pipeline.contracts.content import Decision, Error, Feedback, Message, ToolCall, ToolResult
 from hmx_pipeline.contracts.event_rows import ACTS, EventType, Places, ProjectedEdge, Projection, Role, Saying
 
@@ -83,7 +83,7 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         name=("state", "key"),
         text=("state", "to", *_TEXT),
         arguments=("files_changed",),
-        projection=Projection(says=(Saying("fact", "{key}", "is", "{to|value|new_value}"),)),
+        projection=Projection(properties=RETENTION, says=(Saying("fact", "{key}", "is", "{to|value|new_value}"),)),
     ),
     "feedback": EventType(
         Role.FEEDBACK,
@@ -100,7 +100,7 @@ AUDIT: Final = EventType(Role.OBSERVATION)
 UNKNOWN_TYPE: Final = EventType(
     Role.OBSERVATION,
     text=_TEXT,
-    projection=Projection("event", "{@session_id}:{@event_type}:{@sequence}", everything=True),
+    projection=Projection("event", "{@session_id}:{@event_type}:{@sequence}", properties=RETENTION, everything=True),
 )
 _VENDOR: Final = re.compile(r"x-[A-Za-z0-9_]+-(?=[A-Za-z])", re.ASCII)
 _NAMESPACED: Final = re.compile(NAMESPACED, re.ASCII)

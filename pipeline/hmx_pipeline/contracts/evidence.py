@@ -20,7 +20,10 @@ from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import TRUSTED_AGENTS
+from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.contracts.versions import HMX_VERSION
+
+EXPIRES: Final = "expires_at"
 
 
 class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -34,6 +37,12 @@ class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Source type, source name, relation, target type, target name."""
     says: tuple[tuple[str, str, str, str], ...] = ()
     """Memory kind, subject, predicate, value."""
+
+    @property
+    def expires(self) -> int | None:
+        """When it stops to hold, in milliseconds, if it says so."""
+        text = self.properties.get(EXPIRES)
+        return (milliseconds(text) or None) if isinstance(text, str) else None
 
 
 EXTRACTED: Final = "extracted_memories"

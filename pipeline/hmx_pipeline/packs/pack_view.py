@@ -252,7 +252,8 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
 
 def _forbidden(ask: PackQuery, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
     """Return the rules that forbid something: the rule's id, and the stems of what it forbids."""
-    rules = (policy for policy in policies if policy.body.get("negated") and ask.existed(_began(policy)))
+    standing = (policy for policy in policies if ask.existed(_began(policy)) and _holds(ask, policy))
+    rules = (policy for policy in standing if policy.body.get("negated"))
     found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
     return [(name, stems) for name, stems in found if stems]
 

@@ -65,7 +65,12 @@ def _extract_relations(segment: Segment, _: SegmentOutcome, __: Sequence[Action]
         (
             join_key(*edge),
             dict(zip(("source_type", "source", "relation", "target_type", "target"), edge, strict=True)),
-            {"at": step.at, "event": step.event_id, "summary": made.summary},
+            {
+                "at": step.at,
+                "event": step.event_id,
+                "summary": made.summary,
+                **({} if made.expires is None else {"expires": made.expires}),
+            },
         )
         for step, made in _projected(segment)
         for edge in made.edges
@@ -113,7 +118,7 @@ def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = (
     what = f" {about['name']}" if SHELVES.get(about["type"]) is not Shelf.QUESTION else ""
     named = f"{about['type'].replace('_', ' ')}{what}" + (f" ({status})" if status else "")
     text = summary if about["type"] == _UNKNOWN and summary else f"{named}: {summary}" if summary else named
-    return [_statement(Kind.ENTITY, text, body, seen, contributions)]
+    return [_statement(Kind.ENTITY, text, body, seen, contributions, Projected(properties=properties).expires)]
 
 
 def _relation(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
@@ -122,7 +127,8 @@ def _relation(contributions: Sequence[Contribution], _: Sequence[Contribution] =
     summary = _summary(seen)
     text = f"{about['source']} {about['relation'].replace('_', ' ')} {about['target']}"
     body = {**about, "summary": summary}
-    return [_statement(Kind.RELATION, f"{text}: {summary}" if summary else text, body, seen, contributions)]
+    expires = next((one["expires"] for one in reversed(seen) if "expires" in one), None)
+    return [_statement(Kind.RELATION, f"{text}: {summary}" if summary else text, body, seen, contributions, expires)]
 
 
 def _summary(seen: Sequence[Seen]) -> str:
@@ -130,7 +136,12 @@ def _summary(seen: Sequence[Seen]) -> str:
 
 
 def _statement(
-    kind: Kind, text: str, body: dict[str, Any], seen: Sequence[Seen], contributions: Sequence[Contribution]
+    kind: Kind,
+    text: str,
+    body: dict[str, Any],
+    seen: Sequence[Seen],
+    contributions: Sequence[Contribution],
+    expires: int | None,
 ) -> Statement:
     sessions = len({c.session_id for c in contributions})
     return Statement(
@@ -142,6 +153,7 @@ def _statement(
         source_events=[one["event"] for one in seen],
         sources=contributions,
         start=int(seen[0]["at"]),
+        end=expires,
     )
 
 
