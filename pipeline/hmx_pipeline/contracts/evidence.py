@@ -5,8 +5,10 @@ contribution is what one segment says about one pattern. For each (tenant, patte
 """
 
 import hashlib
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
+from math import fsum
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -15,7 +17,7 @@ from pydantic import Field
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.bounded_cache import nbytes
 from hmx_pipeline.contracts.erasure import ErasureMark
-from hmx_pipeline.contracts.event import HmxVersion, Name
+from hmx_pipeline.contracts.event import HmxVersion, Name, Unit
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import join_key, split_key
@@ -82,6 +84,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """For a call: paths (`a.b`, `list[]`) and values of its plain arguments."""
     subject: str = ""
     """The person that the event is about."""
+    salience: float | None = None
+    """How much the event is worth, as it says itself (HMX-E §2.2)."""
 
 
 class SegmentOutcome(StrEnum):
@@ -142,6 +146,8 @@ class Contribution(Model):
     withdrawn: bool = False
     subject: Annotated[str, Field(exclude_if=lambda subject: not subject)] = ""
     """Whose session the segment belongs to, if that is known."""
+    salience: Annotated[Unit | None, Field(exclude_if=lambda salience: salience is None)] = None
+    """The mean of what its events say of their own salience; None if none does."""
 
     def __hash__(self) -> int:
         """Hash by id, so that results of functions on contributions can be cached."""
@@ -170,6 +176,12 @@ class Contribution(Model):
     def nbytes(self) -> int:
         """Estimated bytes of memory."""
         return 2_000 + nbytes(self.source_events) + nbytes(self.tags) + nbytes(self.body)
+
+
+def mean_salience(told: Iterable[float | None]) -> float | None:
+    """Return the mean of those that are told, the same in any order; None if none is."""
+    said = [one for one in told if one is not None]
+    return round(fsum(said) / len(said), 4) if said else None
 
 
 def segment_rank(session_id: str, segment_id: str) -> int:

@@ -125,6 +125,7 @@ def step_of(fields: dict[str, Any], at_ms: int, index: int, characters: int = ST
         projected(projection, fields) if projection is not None and "session_id" in fields else None,
         _arguments(asked) if role is _CALL else (),
         named_subject(fields["metadata"]) if "metadata" in fields else "",
+        fields.get("salience"),
     )
 
 

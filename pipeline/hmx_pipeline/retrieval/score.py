@@ -134,14 +134,22 @@ def document_components(found: FoundSource[Document], highest: int, focus: TimeS
 def artifact_components(source: Artifact, relevance: float, focus: TimeSpan) -> Components:
     seen = source.observed_count if source.observed_count is not None else len(source.source_events)
     at = milliseconds(source.created_at)
-    return Components(relevance, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
+    salience = _salience(seen, source.metadata.get("salience"))
+    return Components(relevance, recency(at, focus), source.confidence, salience)
+
+
+def _salience(seen: int, told: Any) -> float:
+    """Return the mean of how often it was seen and what its events say of themselves."""
+    often = seen / (seen + _SUPPORT)
+    return (often + told) / 2 if isinstance(told, int | float) else often
 
 
 def knowledge_components(found: FoundSource[KnowledgeRecord], highest: int, focus: TimeSpan) -> Components:
     source = found.source
     at = milliseconds((source.validity.start if source.validity else None) or source.created_at)
-    seen = len(source.source_events)
-    return Components(found.bm25 / highest, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
+    told = source.body.get("properties", {}).get("importance", source.body.get("salience"))
+    salience = _salience(len(source.source_events), told)
+    return Components(found.bm25 / highest, recency(at, focus), source.confidence, salience)
 
 
 def correction_components(found: FoundSource[KnowledgeRecord], focus: TimeSpan) -> Components:

@@ -4,12 +4,18 @@ from typing import Any
 
 import pytest
 
+from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components
+from hmx_pipeline.retrieval.times import TimeSpan
 from tests.pure.compiler.test_taxonomy import told
 from tests.pure.packs.test_assemble import ask
+from tests.support.inprocess import artifacts_of
 from tests.support.records import START_MS
+from tests.support.sessions import session
+from tests.support.talk import knowledge_of, said
 
 HOUR = 3_600_000
 Event = tuple[str, dict[str, Any]]
@@ -63,3 +69,47 @@ def test_importance_lies_between_0_and_1_and_a_count_stays_as_it_was_said() -> N
     content = {**KEPT["decision.made"], "importance": 7, "reinforcement_count": 3}
     (entity,) = [one for one in told(("decision.made", content)) if one["kind"] == "entity"]
     assert entity["body"]["properties"] == {"importance": 1.0, "reinforcement_count": 3}
+
+
+def saying(session: str, text: str, salience: float | None) -> dict[str, Any]:
+    (turn,) = said(session, text, at=int(session[1:]))
+    return turn if salience is None else {**turn, "salience": salience}
+
+
+def facts(pack: ContextPack) -> list[str]:
+    return [entry.content for entry in pack.entries if entry.section == "facts"]
+
+
+@pytest.mark.requirement("E-14")
+@pytest.mark.parametrize("weight", [1.0, 0.2])
+def test_of_twin_facts_the_one_whose_events_are_more_salient_comes_first(weight: float) -> None:
+    twins = ("The billing service runs on Nomad.", "The search service runs on Nomad.")
+    for low, high in (twins, twins[::-1]):
+        known = knowledge_of([saying("s0", low, 0.1), saying("s1", high, 0.9)])
+        found = [FoundSource(KnowledgeRecord.model_validate(one), 1_000) for one in known]
+        pack = ask(
+            MemorySnapshot("v1", START_MS, knowledge=tuple(found)),
+            query="which service runs on Nomad",
+            weights={"relevance": 1 - weight, "recency": 0, "provenance": 0, "salience": weight},
+        )
+        assert [high.rstrip(".") in text for text in facts(pack)] == [True, False]
+
+
+@pytest.mark.requirement("E-14")
+def test_the_salience_of_its_events_weighs_in_an_artifact() -> None:
+    def told(salience: float | None) -> dict[str, Any]:
+        events = [turn if salience is None else {**turn, "salience": salience} for n in range(8) for turn in session(n)]
+        return max((a for a in artifacts_of(events) if a["artifact_type"] == "task_schema"), key=lambda a: a["version"])
+
+    low, high, none = (Artifact.model_validate(told(salience)) for salience in (0.1, 0.9, None))
+    assert low.content_hash == high.content_hash == none.content_hash
+    assert (low.metadata["salience"], high.metadata["salience"]) == (0.1, 0.9)
+    assert "salience" not in none.metadata
+    saliences = [artifact_components(one, 1.0, TimeSpan(START_MS, None)).salience for one in (low, high, none)]
+    assert saliences[0] < saliences[1]
+
+
+@pytest.mark.requirement("E-14")
+def test_where_no_event_tells_its_salience_records_say_nothing_of_it() -> None:
+    (record,) = knowledge_of([saying("s0", "Our database is Postgres.", None)])
+    assert "salience" not in record["body"]

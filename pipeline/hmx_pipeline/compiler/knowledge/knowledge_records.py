@@ -15,7 +15,7 @@ from hmx_pipeline.compiler.knowledge.rulings import ruled
 from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_of
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import TimeRange
-from hmx_pipeline.contracts.evidence import Contribution, Pattern
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, mean_salience
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
@@ -82,6 +82,8 @@ def _with_authority(said: Statement, trust: Trust) -> Statement:
 def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
     events = list(dict.fromkeys(said.source_events))
     body = dict(said.body)
+    if (salience := mean_salience(c.salience for c in said.sources)) is not None:
+        body["salience"] = salience
     if len(events) > KNOWLEDGE_SOURCES:
         body["source_events_omitted"] = len(events) - KNOWLEDGE_SOURCES
     return KnowledgeRecord(
