@@ -313,6 +313,28 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
     "skill.outcome_recorded": _use_of_skill(
         "skill_outcome", "outcome", "recorded_outcome", ("task", "feedback"), ("success_score", "feedback", "evidence")
     ),
+    "memory.reinforced": EventType(
+        Role.OBSERVATION,
+        projection=Projection(
+            "{entity_type|=memory}",
+            "{entity_name}",
+            (),
+            ("importance", "reinforcement_count", "expires_at"),
+            edges=(_by_actor("reinforced_memory"),),
+            shelf=Shelf.DIAGNOSTIC,
+            again=True,
+        ),
+    ),
+    "memory.feedback": EventType(
+        Role.OBSERVATION,
+        projection=Projection(
+            "memory_feedback",
+            "{@session_id}:{@sequence}",
+            ("feedback", "reason", "entity_type", "entity_name"),
+            ("feedback", "reason", "entity_type", "entity_name", "citation", "source", "score"),
+            shelf=Shelf.DIAGNOSTIC,
+        ),
+    ),
     "metacognition.unknown.recorded": _metacognition(
         "known_unknown", "recorded_known_unknown", "question",
         ("unknown_id", "status", "gap_type", "question", "reverify_query"), ("source_events",), Shelf.QUESTION,
@@ -337,3 +359,10 @@ SHELVES: Final[Mapping[str, Shelf]] = {
     **{row.projection.entity: row.projection.shelf for row in AGENT_TYPES.values() if row.projection is not None},
 }
 """Entity type → where packs show it."""
+ASIDE: Final = frozenset(
+    edge.relation
+    for row in AGENT_TYPES.values()
+    if row.projection is not None and row.projection.shelf is not Shelf.FACT
+    for edge in row.projection.edges
+)
+"""Relations that packs show on request only."""

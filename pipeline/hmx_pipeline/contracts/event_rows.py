@@ -85,6 +85,8 @@ class Projection:
     refs: Places = ()
     """Paths of lists of source events, `seq` and `hash` of each; without one the event is malformed."""
     shelf: Shelf = Shelf.FACT
+    again: bool = False
+    """True if the entity, whose type is a template then, must exist already: its properties are added."""
     edges: tuple[ProjectedEdge, ...] = ()
     says: tuple[Saying, ...] = ()
     everything: bool = False

@@ -39,6 +39,8 @@ class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Source type, source name, relation, target type, target name."""
     says: tuple[tuple[str, str, str, str], ...] = ()
     """Memory kind, subject, predicate, value."""
+    again: bool = False
+    """True if it only adds to an entity that other events tell of."""
 
     @property
     def expires(self) -> int | None:

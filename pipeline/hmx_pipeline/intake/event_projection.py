@@ -28,6 +28,7 @@ _SECRET: Final = frozenset(("secret", "token", "password", "api_key", "access_to
 """Compared as a whole; values of other secret names are redacted already."""
 _UNITS: Final = ("importance", "success_score", "confidence")
 """Properties between 0 and 1, clamped."""
+_COUNT: Final = "reinforcement_count"
 _AUTHORITY: Final = "authority_status"
 _NONE: Final = "non_authoritative"
 """All that an event may say of its authority whose row needs it to say any."""
@@ -45,16 +46,17 @@ def projected(row: Projection, fields: Fields) -> Projected | None:
     claimed = content.get(_AUTHORITY) if _AUTHORITY in row.needs else _NONE
     if refs is None or claimed != _NONE or not all(_plain(content.get(place)) for place in row.needs):
         return None  # malformed
-    name = _filled(row.name, fields, content) if row.entity else ""
+    entity = _filled(row.entity, fields, content)
+    name = _filled(row.name, fields, content) if entity else ""
     summary = _everything(fields, content) if row.everything else _joined(content, row.summary)
     says = tuple(said for saying in row.says for said in _said(saying, fields, content))
     if not name and not says:
         return None
-    edges = tuple(edge for one in row.edges if (edge := _edge(one, row.entity, name, fields, content)) is not None)
+    edges = tuple(edge for one in row.edges if (edge := _edge(one, entity, name, fields, content)) is not None)
     properties = _properties(content, row.properties) | refs
     if row.status and name:
         properties["status"] = row.status
-    return Projected(row.entity if name else "", name, summary, properties, edges, says)
+    return Projected(entity if name else "", name, summary, properties, edges, says, row.again)
 
 
 @lru_cache(maxsize=256)
@@ -134,6 +136,9 @@ def _properties(content: Fields, places: Places) -> dict[str, Any]:
         if place in _UNITS:
             if isinstance(value, int | float) and type(value) is not bool:
                 found[place] = min(1.0, max(0.0, value))
+        elif place == _COUNT:
+            if type(value) is int and value > 0:
+                found[place] = value
         elif type(value) in (bool, int, float):
             found[place] = value
         elif type(value) is str and (text := _plain(value, limit)):

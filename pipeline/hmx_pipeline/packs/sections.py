@@ -13,7 +13,7 @@ import msgspec
 from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
-from hmx_pipeline.contracts.agent_types import SHELVES
+from hmx_pipeline.contracts.agent_types import ASIDE, SHELVES
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.event_types import Role
@@ -77,8 +77,7 @@ def _relations(view: PackView) -> Iterator[EntryCandidate]:
 def _shelf(record: KnowledgeRecord) -> Shelf:
     if record.kind is Kind.ENTITY:
         return SHELVES.get(record.body["entity_type"], Shelf.FACT)
-    ends = {SHELVES.get(record.body[end], Shelf.FACT) for end in ("source_type", "target_type")}
-    return Shelf.FACT if ends == {Shelf.FACT} else Shelf.DIAGNOSTIC
+    return Shelf.DIAGNOSTIC if record.body["relation"] in ASIDE else Shelf.FACT
 
 
 def _conflicts(view: PackView) -> Iterator[EntryCandidate]:

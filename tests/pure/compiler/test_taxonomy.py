@@ -277,6 +277,63 @@ def test_a_skill_has_versions_and_neither_its_use_nor_an_outcome_changes_them() 
     }  # fmt: skip
 
 
+DECISION = ("decision.made", {"decision": "Keep the trace", "summary": "It is replayable."})
+AIMED = {"entity_name": "Keep the trace", "entity_type": "decision"}
+
+
+@pytest.mark.requirement("R-02")
+def test_a_reinforcement_adds_to_its_target_and_rewrites_nothing() -> None:
+    again = {**AIMED, "summary": "Drop the trace.", "status": "gone", "importance": 0.9, "reinforcement_count": 3}
+    plain = told(DECISION)
+    records = told(DECISION, *[("memory.reinforced", again)] * 12)
+    before, after = the(plain, "entity"), next(r for r in records if r["kind"] == "entity")
+    added = {"importance": 0.9, "reinforcement_count": 3, "last_reinforced_at": "2026-08-17T00:00:12.000Z"}
+    assert {**after["body"], "properties": {}} == {**before["body"], "properties": {}}
+    properties = after["body"]["properties"]
+    assert {**added, "last_reinforced_at": properties["last_reinforced_at"]} == properties
+    assert properties["last_reinforced_at"] > after["created_at"]
+    assert {**after, "body": 0} == {**before, "body": 0}
+    assert ("actor", "ada", "reinforced_memory", "decision", "Keep the trace") in edges(records)
+
+
+@pytest.mark.requirement("R-02")
+@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True, None])
+def test_a_count_that_is_no_positive_number_is_dropped(count: Any) -> None:
+    records = told(DECISION, ("memory.reinforced", {**AIMED, "reinforcement_count": count}))
+    (entity,) = [r for r in records if r["kind"] == "entity"]
+    assert "reinforcement_count" not in entity["body"]["properties"]
+
+
+@pytest.mark.requirement("R-02")
+def test_what_nobody_has_told_is_not_told_by_its_reinforcement() -> None:
+    assert [r for r in told(("memory.reinforced", AIMED)) if r["kind"] != "relation"] == []
+
+
+@pytest.mark.requirement("R-03", "X26")
+@pytest.mark.parametrize("feedback", ["irrelevant", "wrong", "helpful"])
+def test_feedback_on_a_memory_is_kept_and_changes_nothing_else(feedback: str) -> None:
+    about = {**AIMED, "feedback": feedback, "source": "keyword", "score": 0.42}
+    plain, heard = told(DECISION), told(DECISION, ("memory.feedback", about))
+    assert [r for r in heard if r["body"].get("entity_type") != "memory_feedback"] == plain
+    (kept,) = [r for r in heard if r["body"].get("entity_type") == "memory_feedback"]
+    assert about.items() <= kept["body"]["properties"].items()
+    sessions = [session(n) for n in range(12)]
+    told_of = [
+        [
+            *own,
+            {
+                **own[-1],
+                "event_id": f"x{n}",
+                "sequence": 99,
+                "event_type": "memory.feedback",
+                "content": {"feedback": feedback, "signal": "negative"},
+            },
+        ]
+        for n, own in enumerate(sessions)
+    ]
+    assert law_five(artifacts_of(chain(*told_of))) == law_five(artifacts_of(chain(*sessions)))
+
+
 FIELDS = (
     "decision", "issue", "command", "title", "project", "source", "key", "value", "taskId", "tool_name", "outcome",
     "path", "subagent_session_id", "mode", "summary", "reason", "surface", "to_version", "goalTitle",

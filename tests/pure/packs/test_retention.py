@@ -113,3 +113,29 @@ def test_the_salience_of_its_events_weighs_in_an_artifact() -> None:
 def test_where_no_event_tells_its_salience_records_say_nothing_of_it() -> None:
     (record,) = knowledge_of([saying("s0", "Our database is Postgres.", None)])
     assert "salience" not in record["body"]
+
+
+TWO = [("decision.made", {"decision": f"Keep the {what}", "summary": "It helps."}) for what in ("trace", "tests")]
+
+
+@pytest.mark.requirement("R-02")
+@pytest.mark.parametrize("chosen", ["trace", "tests"])
+def test_importance_changes_the_order_alone(chosen: str) -> None:
+    aimed = {"entity_name": f"Keep the {chosen}", "entity_type": "decision", "importance": 1.0}
+    other = {**aimed, "entity_name": "Keep the tests" if chosen == "trace" else "Keep the trace", "importance": 0.0}
+    plain = facts(ask(remembering(*TWO), query="keep what helps"))
+    raised = facts(
+        ask(remembering(*TWO, ("memory.reinforced", aimed), ("memory.reinforced", other)), query="keep what helps")
+    )
+    assert sorted(raised) == sorted(plain)
+    assert chosen in raised[0]
+
+
+@pytest.mark.requirement("R-03", "X26")
+def test_feedback_that_a_memory_was_irrelevant_leaves_packs_as_they_were() -> None:
+    no = {"entity_name": "Keep the trace", "entity_type": "decision", "feedback": "irrelevant"}
+    plain, heard = (
+        ask(remembering(*TWO, *more), query="keep what helps") for more in ([], [("memory.feedback", no)] * 3)
+    )
+    shown = [(e.section, e.content, e.relevance_score) for e in heard.entries]
+    assert shown == [(e.section, e.content, e.relevance_score) for e in plain.entries]

@@ -45,7 +45,13 @@ def _extract_entities(segment: Segment, _: SegmentOutcome, __: Sequence[Action])
         (
             join_key(entity, name),
             {"type": entity, "name": name},
-            {"at": step.at, "event": step.event_id, "summary": summary, "properties": properties},
+            {
+                "at": step.at,
+                "event": step.event_id,
+                "summary": summary,
+                "properties": properties,
+                **({"again": True} if made.again else {}),
+            },
         )
         for step, made in found
         if step.event_id not in surplus
@@ -83,16 +89,23 @@ def _extracted(found: Iterable[tuple[str, dict[str, str], Seen]]) -> list[Extrac
     for key, named, one in found:
         about[key] = named
         seen[key].append(one)
+    kept = {key: _kept(seen[key]) for key in list(about)[:SEGMENT_STATEMENTS]}
     return [
         Extracted(
             key=key,
-            source_events=list(dict.fromkeys(one["event"] for one in seen[key][-_SEEN:])),
+            source_events=list(dict.fromkeys(one["event"] for one in told)),
             outcome=SegmentOutcome.UNKNOWN,
             tags=[],
-            body={**named, "seen": seen[key][-_SEEN:]},
+            body={**about[key], "seen": told},
         )
-        for key, named in list(about.items())[:SEGMENT_STATEMENTS]
+        for key, told in kept.items()
     ]
+
+
+def _kept(seen: Sequence[Seen]) -> list[Seen]:
+    """Return the last ones, and the last that only adds to others."""
+    added = [one for one in seen if "again" in one]
+    return [*[one for one in seen if "again" not in one][-_SEEN:], *added[-1:]]
 
 
 def _in_order(contributions: Sequence[Contribution]) -> list[Seen]:
@@ -101,11 +114,18 @@ def _in_order(contributions: Sequence[Contribution]) -> list[Seen]:
 
 
 def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
-    seen = _in_order(contributions)
+    told = _in_order(contributions)
+    seen = [one for one in told if "again" not in one]
+    if not seen:
+        return []
     about = contributions[-1].body
     properties: dict[str, Any] = {}
-    for one in seen:
+    for one in told:
         properties.update(one["properties"])
+        if "again" in one:
+            properties["last_reinforced_at"] = format_ms(one["at"])
+    events = {one["event"] for one in seen}
+    contributions = [c for c in contributions if not events.isdisjoint(c.source_events)]
     summary = _summary(seen)
     outcomes = [[format_ms(o["at"]), o["properties"]["outcome"]] for o in seen if o["properties"].get("outcome")]
     body = {"entity_type": about["type"], "name": about["name"], "summary": summary, "properties": properties}
