@@ -17,12 +17,15 @@ from hmx_pipeline.contracts.event_rows import (
     Shelf,
     Template,
 )
+from hmx_pipeline.contracts.ledger import REINFORCES
 
 RETENTION: Final = ("expires_at", "importance", "last_reinforced_at", "reinforcement_count")
 """Properties that say how long something is worth remembering."""
 _SESSION: Final = "{session_id|@session_id}"
 _TASK: Final = "{task_id|taskId|task}"
 _IDS: Final = ("session_id", "task_id")
+LEDGER: Final = "reinforcement"
+"""Type of what the reinforcement ledger says of a memory."""
 _SKILL: Final = "skill:{skill_id}"
 _VERSION: Final = _SKILL + ":v{version|=1}"
 _HAS_VERSION: Final = ProjectedEdge("has_version", "skill", _SKILL, "skill_version", _VERSION, founds=True)
@@ -323,6 +326,44 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             edges=(_by_actor("reinforced_memory"),),
             shelf=Shelf.DIAGNOSTIC,
             again=True,
+        ),
+    ),
+    "memory.invalidated": EventType(
+        Role.OBSERVATION,
+        projection=Projection(
+            "{entity_type|=memory}",
+            "{entity_name}",
+            edges=(_by_actor("invalidated_memory"),),
+            shelf=Shelf.DIAGNOSTIC,
+            again=True,
+        ),
+    ),
+    "coordination.finding.reported": EventType(
+        Role.OBSERVATION,
+        projection=Projection(
+            "finding",
+            "{finding_id}",
+            ("summary", "claim", "evidence"),
+            ("mission_id", "worker_id", *RETENTION),
+            status="pending",
+            edges=(ProjectedEdge("worker_reported_finding", "worker", "{worker_id|@agent_id}"),),
+        ),
+    ),
+    "coordination.finding.promoted": EventType(
+        Role.OBSERVATION,
+        projection=Projection(
+            "finding",
+            "{finding_id}",
+            status="accepted",
+            edges=(_by_actor("finding_promoted_to_parent"),),
+            again=True,
+        ),
+    ),
+    REINFORCES: EventType(
+        Role.OBSERVATION,
+        projection=Projection(
+            LEDGER, "{kind}", (), ("kind", "weight"), needs=("authority_status",), refs=("targets",),
+            shelf=Shelf.DIAGNOSTIC,
         ),
     ),
     "memory.feedback": EventType(

@@ -84,6 +84,14 @@ class Filling(StrEnum):
     BUDGET = "budget"
 
 
+class Profile(StrEnum):
+    """What besides the question gives the order."""
+
+    DEFAULT = "default"
+    COGNITIVE = "cognitive"
+    """How often a memory was surfaced, confirmed, promoted or invalidated (taxonomy), and how long ago."""
+
+
 class Past(StrEnum):
     """What is shown on request only: earlier versions (HMX-A §5), and what is no guidance (taxonomy)."""
 

@@ -18,6 +18,7 @@ from hmx_pipeline.contracts.limits import (
     PROJECTED_ITEMS,
     PROJECTED_NAME,
     PROJECTED_PROPERTIES,
+    PROJECTED_REFS,
     PROJECTED_TEXT,
 )
 from hmx_pipeline.intake.pack_echo import echoes, own_words
@@ -42,7 +43,7 @@ def projected(row: Projection, fields: Fields) -> Projected | None:
     content = fields["content"]
     if bears_secret(_plain(content.get("key"))):
         return None  # its key names a secret, so the value may be one wherever it stands
-    refs = _refs(content, row.refs)
+    refs = _refs(content, row)
     claimed = content.get(_AUTHORITY) if _AUTHORITY in row.needs else _NONE
     if refs is None or claimed != _NONE or not all(_plain(content.get(place)) for place in row.needs):
         return None  # malformed
@@ -148,14 +149,17 @@ def _properties(content: Fields, places: Places) -> dict[str, Any]:
     return found
 
 
-def _refs(content: Fields, places: Places) -> Fields | None:
-    """Return references `seq:hash` to source events, and their hashes; None if a list of them is empty or malformed."""
+def _refs(content: Fields, row: Projection) -> Fields | None:
+    """Return references `seq:hash` to source events, and their hashes; None if a list of them is empty or malformed, or
+    a plain value is an object."""
     found: Fields = {}
-    for place in places:
+    if row.refs and any(type(content.get(place)) is dict for place in row.properties):
+        return None
+    for place in row.refs:
         listed = content.get(place)
         if type(listed) is not list or not listed or not all(map(is_ref, listed)):
             return None
-        kept = listed[:PROJECTED_ITEMS]
+        kept = listed[:PROJECTED_REFS]
         found[f"{place[:-1]}_refs"] = [f"{one['seq']}:{one['hash']}" for one in kept]
         found[f"{place[:-1]}_hashes"] = [one["hash"] for one in kept]
     return found

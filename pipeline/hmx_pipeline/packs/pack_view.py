@@ -20,6 +20,7 @@ from hmx_pipeline.compiler.lifecycle import decayed, status_at
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
 from hmx_pipeline.contracts.knowledge import Kind as Known
+from hmx_pipeline.contracts.ledger import MOST, Reinforced, salience
 from hmx_pipeline.contracts.pack import DropReason, Filling, Past, RankingWeights, Strategy, WorkflowHints
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.packs.assembly_strategies import Priors, favoured, weights_of
@@ -199,7 +200,21 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
     diagnoses = Past.DIAGNOSTIC in (ask.request.include or ())
     episodes = _episodes(ask, fetched, _outdated(ask, known))
+    if (ledger := fetched.ledger) is not None:  # the order alone changes: what is barred or helps stays so
+        episodes = tuple(_weighed(ask, ledger, one, one.source.event_id, one.source.at) for one in episodes)
+        known = tuple(_weighed(ask, ledger, one, one.source.record_id, _began(one.source)) for one in known)
+        artifacts = tuple(
+            _weighed(ask, ledger, one, one.source.artifact_id, milliseconds(one.source.created_at)) for one in artifacts
+        )
     return PackView(artifacts, episodes, known, schema, hints, precedents, values, diagnoses)
+
+
+def _weighed(
+    ask: PackQuery, ledger: Mapping[str, Reinforced], found: Scored[Source], name: str, created: int
+) -> Scored[Source]:
+    return replace(
+        found, score=round(found.score * salience(ledger.get(name, Reinforced()), created, ask.now) / MOST, 6)
+    )
 
 
 def _bound(ask: PackQuery, fetched: MemorySnapshot) -> dict[str, Bound]:

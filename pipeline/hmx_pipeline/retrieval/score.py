@@ -12,6 +12,7 @@ import msgspec
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Contribution, Step
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.ledger import Reinforced
 from hmx_pipeline.contracts.pack import RankingWeights
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.retrieval.correction_index import BEST
@@ -85,6 +86,8 @@ class MemorySnapshot:
     """Kinds and ids of records that matched but differ from what was published."""
     priors: Mapping[str, Mapping[str, float]] | None = None
     """Priors of an imported fingerprint: how much its `sections`, `patterns` and `terms` have mattered, 0 to 1."""
+    ledger: Mapping[str, Reinforced] | None = None
+    """What the reinforcement ledger says, by id of the source; None in the profile that leaves it aside."""
 
 
 class Components(msgspec.Struct, frozen=True, gc=False):

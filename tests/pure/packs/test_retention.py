@@ -1,11 +1,13 @@
 """What an event says of how long, and how much, it is worth remembering (taxonomy, retention metadata)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.ledger import Reinforced
 from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components
@@ -13,6 +15,7 @@ from hmx_pipeline.retrieval.times import TimeSpan
 from tests.pure.compiler.test_taxonomy import told
 from tests.pure.packs.test_assemble import ask
 from tests.support.inprocess import artifacts_of
+from tests.support.memory import artifact, episode, fetched
 from tests.support.records import START_MS
 from tests.support.sessions import session
 from tests.support.talk import knowledge_of, said
@@ -139,3 +142,34 @@ def test_feedback_that_a_memory_was_irrelevant_leaves_packs_as_they_were() -> No
     )
     shown = [(e.section, e.content, e.relevance_score) for e in heard.entries]
     assert shown == [(e.section, e.content, e.relevance_score) for e in plain.entries]
+
+
+def shown(pack: ContextPack) -> list[str]:
+    return [entry.source_id for entry in pack.entries]
+
+
+@pytest.mark.requirement("R-06")
+def test_the_ledger_changes_the_order_alone_and_in_the_cognitive_profile_alone() -> None:
+    memory = remembering(*TWO, ("handoff.created", {"title": "Keep", "summary": "What helps is kept."}))
+    turns = fetched(
+        [episode(f"e{n}", f"keep what helps number {word}", index=n) for n, word in enumerate(("one", "two"))]
+    )
+    memory = replace(
+        memory, episodes=turns.episodes, artifacts=fetched([], [artifact("a1"), artifact("a2", "Keep")]).artifacts
+    )
+    plain = ask(memory, query="keep what helps", fill="budget")
+    raised = {"e1": Reinforced(10.0, START_MS), plain.entries[-1].source_id: Reinforced(9.0, START_MS)}
+    raised |= {plain.entries[0].source_id: Reinforced(0.01, START_MS)}
+    known = replace(memory, ledger=raised)
+    ordered = ask(known, query="keep what helps", fill="budget", profile="cognitive")
+    assert sorted(shown(ordered)) == sorted(shown(plain))
+    assert shown(ordered) != shown(plain)
+    assert shown(ordered).index("e1") < shown(ordered).index("e0")
+    assert [e.content for e in ordered.entries if e.source_id == "e1"] == [
+        e.content for e in plain.entries if e.source_id == "e1"
+    ]
+    assert ask(memory, query="keep what helps", fill="budget").to_json() == plain.to_json()
+    faded = replace(memory, ledger={name: Reinforced(0.01, 0) for name in shown(plain)})
+    assert sorted(shown(ask(faded, query="keep what helps", fill="budget", profile="cognitive"))) == sorted(
+        shown(plain)
+    )

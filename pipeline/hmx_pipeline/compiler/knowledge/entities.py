@@ -12,7 +12,7 @@ import orjson
 
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
-from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES, LEDGER, SHELVES
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import Contribution, Projected, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.keys import join_key
@@ -38,7 +38,7 @@ def _projected(segment: Segment) -> list[tuple[Step, Projected]]:
 
 
 def _extract_entities(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
-    found = [(step, made) for step, made in _projected(segment) if made.entity]
+    found = [(step, made) for step, made in _projected(segment) if made.entity not in ("", LEDGER)]
     unknown = {step.event_id for step, made in found if made.entity == _UNKNOWN}
     surplus = set(list(dict.fromkeys(s.event_id for s, _ in found if s.event_id in unknown))[:-SEGMENT_UNKNOWN])
     return _extracted(
