@@ -9,89 +9,25 @@ from typing import Final
 
 from hmx_pipeline.contracts.event_rows import (
     EventType,
-    Places,
     ProjectedEdge,
     Projection,
     Role,
     Saying,
     Shelf,
     Template,
+    by_actor,
 )
-from hmx_pipeline.contracts.ledger import REINFORCES
+from hmx_pipeline.contracts.memory_types import MEMORY_TYPES
 
 RETENTION: Final = ("expires_at", "importance", "last_reinforced_at", "reinforcement_count")
 """Properties that say how long something is worth remembering."""
 _SESSION: Final = "{session_id|@session_id}"
 _TASK: Final = "{task_id|taskId|task}"
 _IDS: Final = ("session_id", "task_id")
-LEDGER: Final = "reinforcement"
-"""Type of what the reinforcement ledger says of a memory."""
-_SKILL: Final = "skill:{skill_id}"
-_VERSION: Final = _SKILL + ":v{version|=1}"
-_HAS_VERSION: Final = ProjectedEdge("has_version", "skill", _SKILL, "skill_version", _VERSION, founds=True)
-SKILL_STATUSES: Final = (
-    "proposed", "pending", "deferred", "validated", "revised", "accepted", "rejected", "conflicted", "deprecated",
-    "contradicted", "stale", "superseded", "closed",
-)  # fmt: skip
-"""What a `skill.*` event of that name makes of a version. No other event changes it."""
-
-
-def _by_actor(relation: str) -> ProjectedEdge:
-    return ProjectedEdge(relation, "actor", "{@agent_id}")
 
 
 def _by_session(relation: str, session: Template = _SESSION) -> ProjectedEdge:
     return ProjectedEdge(relation, "session", session)
-
-
-def _skill(status: str) -> EventType:
-    about = ("failure_modes", "rollback", "contradiction_reason", "evidence", "stale", "valid_to", "superseded_by")
-    return EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            "skill_version",
-            _VERSION,
-            ("summary", "name", "applicability", "procedure"),
-            ("skill_id", "version", "name", "summary", "procedure", "applicability", "citations", *about, "expires_at"),
-            status=status,
-            edges=(_HAS_VERSION, _by_actor(f"{status}_skill")),
-            shelf=Shelf.PROCEDURE,
-        ),
-    )
-
-
-def _use_of_skill(entity: str, place: str, relation: str, summary: Places, properties: Places) -> EventType:
-    return EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            entity,
-            _VERSION + f":{place}:{{@session_id}}:{{@sequence}}",
-            summary,
-            ("skill_id", "version", "task", *properties),
-            edges=(_HAS_VERSION, ProjectedEdge(relation, "skill_version", _VERSION)),
-            shelf=Shelf.DIAGNOSTIC,
-        ),
-    )
-
-
-def _metacognition(
-    entity: str, relation: str, summary: str, properties: Places, refs: Places = (), shelf: Shelf = Shelf.DIAGNOSTIC
-) -> EventType:
-    """The first property is the entity's name."""
-    needs = (properties[0], "claim_key", summary, "authority_status")
-    return EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            entity,
-            f"{{{properties[0]}}}",
-            (summary, "reason"),
-            (*properties, "claim_key", "reason", "authority_status", "expires_at"),
-            edges=(_by_actor(relation),),
-            needs=needs,
-            refs=refs,
-            shelf=shelf,
-        ),
-    )
 
 
 AGENT_TYPES: Final[Mapping[str, EventType]] = {
@@ -105,7 +41,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "{decision|@sequence}",
             ("summary", "rationale", "alternatives_considered"),
             RETENTION,
-            edges=(_by_actor("made_decision"),),
+            edges=(by_actor("made_decision"),),
         ),
     ),
     "issue.diagnosed": EventType(
@@ -117,7 +53,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             ("root_cause", "evidence", "fix"),
             RETENTION,
             status="diagnosed",
-            edges=(_by_actor("diagnosed_issue"),),
+            edges=(by_actor("diagnosed_issue"),),
         ),
     ),
     "verification.recorded": EventType(
@@ -130,7 +66,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "{command|=verification}",
             ("outcome", "summary", "evidence"),
             ("outcome",),
-            edges=(_by_actor("recorded_verification"),),
+            edges=(by_actor("recorded_verification"),),
         ),
     ),
     "handoff.created": EventType(
@@ -142,7 +78,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             ("summary", "next_steps", "risks"),
             ("next_steps", "risks"),
             status="created",
-            edges=(_by_actor("created_handoff"),),
+            edges=(by_actor("created_handoff"),),
         ),
     ),
     "context.policy": EventType(
@@ -153,7 +89,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "{project|=any}:{source|=context}",
             ("status", "instructions"),
             ("source", "project", *RETENTION),
-            edges=(_by_actor("set_context_policy"),),
+            edges=(by_actor("set_context_policy"),),
             says=(Saying("policy", "{item}", each="instructions"),),
         ),
     ),
@@ -177,7 +113,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "{title|=untitled}",
             ("description",),
             RETENTION,
-            edges=(_by_actor("created_goal"),),
+            edges=(by_actor("created_goal"),),
             says=(Saying("goal", "{userId|user_id|=team}", "aims at", "{title}"),),
         ),
     ),
@@ -190,18 +126,18 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             ("summary", "title"),
             RETENTION,
             status="proposed",
-            edges=(_by_actor("proposed_task"), ProjectedEdge("has_task", "goal", "{goalTitle}")),
+            edges=(by_actor("proposed_task"), ProjectedEdge("has_task", "goal", "{goalTitle}")),
         ),
     ),
     "task.claimed": EventType(
         Role.OBSERVATION,
-        projection=Projection("task", _TASK, status="claimed", edges=(_by_actor("claimed_task"),)),
+        projection=Projection("task", _TASK, status="claimed", edges=(by_actor("claimed_task"),)),
     ),
     "task.completed": EventType(
         Role.OBSERVATION,
         text=("summary",),
         projection=Projection(
-            "task", _TASK, ("summary",), RETENTION, status="completed", edges=(_by_actor("completed_task"),)
+            "task", _TASK, ("summary",), RETENTION, status="completed", edges=(by_actor("completed_task"),)
         ),
     ),
     "tool.call.completed": EventType(
@@ -309,35 +245,6 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
         )
         for status in ("proposed", "applied")
     },
-    **{f"skill.{status}": _skill(status) for status in SKILL_STATUSES},
-    "skill.applied": _use_of_skill(
-        "skill_application", "application", "applied_to_task", ("task", "summary"), ("task_id", "taskId", "context")
-    ),
-    "skill.outcome_recorded": _use_of_skill(
-        "skill_outcome", "outcome", "recorded_outcome", ("task", "feedback"), ("success_score", "feedback", "evidence")
-    ),
-    "memory.reinforced": EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            "{entity_type|=memory}",
-            "{entity_name}",
-            (),
-            ("importance", "reinforcement_count", "expires_at"),
-            edges=(_by_actor("reinforced_memory"),),
-            shelf=Shelf.DIAGNOSTIC,
-            again=True,
-        ),
-    ),
-    "memory.invalidated": EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            "{entity_type|=memory}",
-            "{entity_name}",
-            edges=(_by_actor("invalidated_memory"),),
-            shelf=Shelf.DIAGNOSTIC,
-            again=True,
-        ),
-    ),
     "coordination.finding.reported": EventType(
         Role.OBSERVATION,
         projection=Projection(
@@ -355,44 +262,11 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "finding",
             "{finding_id}",
             status="accepted",
-            edges=(_by_actor("finding_promoted_to_parent"),),
+            edges=(by_actor("finding_promoted_to_parent"),),
             again=True,
         ),
     ),
-    REINFORCES: EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            LEDGER, "{kind}", (), ("kind", "weight"), needs=("authority_status",), refs=("targets",),
-            shelf=Shelf.DIAGNOSTIC,
-        ),
-    ),
-    "memory.feedback": EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            "memory_feedback",
-            "{@session_id}:{@sequence}",
-            ("feedback", "reason", "entity_type", "entity_name"),
-            ("feedback", "reason", "entity_type", "entity_name", "citation", "source", "score"),
-            shelf=Shelf.DIAGNOSTIC,
-        ),
-    ),
-    "metacognition.unknown.recorded": _metacognition(
-        "known_unknown", "recorded_known_unknown", "question",
-        ("unknown_id", "status", "gap_type", "question", "reverify_query"), ("source_events",), Shelf.QUESTION,
-    ),
-    "metacognition.confidence.assessed": _metacognition(
-        "confidence_assessment", "assessed_confidence", "claim",
-        ("assessment_id", "confidence", "method", "support_count", "conflict_count", "requires_reverify", "claim"),
-    ),
-    "metacognition.conflict.clustered": _metacognition(
-        "conflict_cluster", "clustered_conflicting_evidence", "claim",
-        ("cluster_id", "resolution_status", "confidence", "claim"),
-        ("supporting_source_events", "conflicting_source_events"),
-    ),
-    "metacognition.reverify.requested": _metacognition(
-        "reverify_request", "requested_reverification", "query",
-        ("reverify_id", "status", "priority", "query"), ("source_events",), Shelf.QUESTION,
-    ),
+    **MEMORY_TYPES,
 }  # fmt: skip
 """Event types of agents' own work. Vendor-prefixed names count as the same type."""
 SHELVES: Final[Mapping[str, Shelf]] = {

@@ -58,6 +58,11 @@ class ProjectedEdge(NamedTuple):
     """True if its source becomes an entity too."""
 
 
+def by_actor(relation: str) -> ProjectedEdge:
+    """Return an edge from the agent of the event."""
+    return ProjectedEdge(relation, "actor", "{@agent_id}")
+
+
 class Saying(NamedTuple):
     """A statement of an event: a `policy`, `goal`, `preference` or `fact`."""
 

@@ -13,14 +13,12 @@ from urllib.parse import unquote
 import msgspec
 import orjson
 
-from hmx_pipeline.compiler.knowledge.reinforcements import ledger_id
 from hmx_pipeline.contracts.artifact import SUBJECT, Artifact, Status
 from hmx_pipeline.contracts.erasure import Erasure
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
 from hmx_pipeline.contracts.keys import encoded
-from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing
-from hmx_pipeline.contracts.ledger import Reinforced, reinforced
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
 from hmx_pipeline.contracts.pack import Profile, Strategy
 from hmx_pipeline.contracts.timestamps import milliseconds
@@ -36,6 +34,7 @@ from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
+from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.search import Search, state_version
 from hmx_pipeline.store.source_cache import read_artifact
@@ -148,7 +147,9 @@ class Store:
             if plan.request.strategy is Strategy.FINGERPRINT_GUIDED:
                 fetched = replace(fetched, priors=self._priors(tenant, plan.request.agent_id, failed))
             if plan.request.profile is Profile.COGNITIVE:
-                fetched = replace(fetched, ledger=self._ledger(tenant, plan, fetched, failed))
+                asked = ledger_questions(plan, fetched)
+                found = self._sound([Lost(tenant, "knowledge", name) for name in asked], failed) if asked else []
+                fetched = replace(fetched, ledger=ledger_of(asked.values(), map(_json, found)))
             if failed:
                 fetched = replace(fetched, failed=tuple(sorted({*fetched.failed, *map(str, failed)})))
             return self._with_soundness(tenant, fetched) if expiring else fetched
@@ -332,24 +333,6 @@ class Store:
         found = self._sound([Lost(tenant, "artifact", each) for each in ids], failed) if ids else []
         by_pattern = {fields["metadata"]["pattern"]: fields["content"] for value in found if (fields := _json(value))}
         return by_pattern.get(priors_pattern(agent_id or "")) or by_pattern.get(priors_pattern(""))
-
-    def _ledger(
-        self, tenant: TenantKeys, plan: RetrievalPlan, fetched: MemorySnapshot, failed: list[Lost]
-    ) -> dict[str, Reinforced]:
-        """Returns what the reinforcement ledger says of what was found, the tenant's before the reader's own."""
-        ids = [found.source.event_id for found in fetched.episodes]
-        ids += [found.source.artifact_id for found in fetched.artifacts]
-        ids += [found.source.record_id for found in fetched.knowledge]
-        ids += [policy.record_id for policy in fetched.policies]
-        asked = [(name, whose) for name in dict.fromkeys(ids) for whose in dict.fromkeys(("", plan.subject))]
-        wanted = [Lost(tenant, "knowledge", ledger_id(plan.request.tenant_id, *each)) for each in asked]
-        known: dict[str, Reinforced] = {}
-        for (name, _), value in zip(asked, self._sound(wanted, failed) if wanted else (), strict=True):
-            if (fields := _json(value)) is not None and fields["status"] in HOLDS:
-                factor, at = known.get(name, Reinforced())
-                more = reinforced(fields)
-                known[name] = Reinforced(factor * more.factor, max(at, more.at))
-        return known
 
     def _with_earlier(
         self, tenant: TenantKeys, found: Sequence[FoundSource[Artifact]], plan: RetrievalPlan, failed: list[Lost]

@@ -14,7 +14,6 @@ import msgspec
 import orjson
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
-from hmx_pipeline.contracts.agent_types import LEDGER
 from hmx_pipeline.contracts.artifact import Status, owner_of
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.evidence import Pattern, segment_rank
@@ -22,6 +21,7 @@ from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
 from hmx_pipeline.contracts.ledger import REINFORCES
+from hmx_pipeline.contracts.memory_types import LEDGER
 from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, Ranked
 from hmx_pipeline.retrieval.postings import document_number, pack_row
 from hmx_pipeline.retrieval.searchable import (

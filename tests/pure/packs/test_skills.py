@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hmx_pipeline.contracts.agent_types import SKILL_STATUSES
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.memory_types import SKILL_STATUSES
 from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from tests.pure.compiler.test_taxonomy import DOUBTS, SKILL, told

@@ -12,12 +12,13 @@ import orjson
 
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
-from hmx_pipeline.contracts.agent_types import AGENT_TYPES, LEDGER, SHELVES
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import Contribution, Projected, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import Kind
 from hmx_pipeline.contracts.limits import SEGMENT_STATEMENTS, SEGMENT_UNKNOWN
+from hmx_pipeline.contracts.memory_types import LEDGER
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.segments.pairing import Action
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
 from hmx_pipeline.compiler.knowledge.scopes import scope_key
-from hmx_pipeline.contracts.agent_types import LEDGER
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Projected, Segment, SegmentOutcome
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import Kind, knowledge_id
 from hmx_pipeline.contracts.ledger import LEAST, MOST, WEIGHTS, memory_hash
 from hmx_pipeline.contracts.limits import SEGMENT_STATEMENTS
+from hmx_pipeline.contracts.memory_types import LEDGER
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.segments.pairing import Action
 
