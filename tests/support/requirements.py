@@ -120,7 +120,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "T-01": "a decision with its reasons is an entity that the actor made",
         "T-02": "a diagnosed issue keeps cause and fix",
         "T-03": "runs of one check keep their outcomes",
-        "T-04": "a handoff keeps next steps and risks",
+        "T-04": "a handoff keeps next steps and risks, and who goes on is told them",
         "T-05": "a context policy's instructions stand in every pack",
         "T-06": "completions hang on the session that they name; what tools print is not searched",
         "T-07": "a subagent's completion hangs on its parent session; a session's end",

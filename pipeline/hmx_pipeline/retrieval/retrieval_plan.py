@@ -116,8 +116,9 @@ def plan(request: PackRequest, embed: Embed | None = None) -> RetrievalPlan:
     asked = tuple(sorted(set(stems(kept))))
     timing = frozenset(terms(mention(request.query) or ""))
     if resumes := _RESUME.search(request.query) is not None:  # no handoff says so in these words
-        timing |= frozenset(asked).difference(terms(_RESUMING.sub(" ", _RESUME.sub(" ", request.query))))
-        asked = tuple(sorted({*asked, *terms(HANDOFF)}))
+        about = terms(_RESUMING.sub(" ", _RESUME.sub(" ", request.query)))
+        timing |= frozenset(asked).difference(about) | frozenset(terms(HANDOFF) if about else ())
+        asked, resumes = tuple(sorted({*asked, *terms(HANDOFF)})), not about
     as_of = None if request.as_of is None else milliseconds(request.as_of)
     ids = frozenset(terms(" ".join(ids_in(request.query))))
     return RetrievalPlan(
@@ -136,7 +137,7 @@ def plan(request: PackRequest, embed: Embed | None = None) -> RetrievalPlan:
         labels=_labels(request),
         as_of=as_of,
         timing=timing,
-        resumes=resumes and timing.union(terms(HANDOFF)).issuperset(asked),
+        resumes=resumes,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),
         vector=_vector(request, embed),
     )
