@@ -10,6 +10,7 @@ from typing import Final
 from hmx_pipeline.contracts.event_rows import EventType, Places, ProjectedEdge, Projection, Role, Shelf, by_actor
 from hmx_pipeline.contracts.ledger import REINFORCES
 
+INVALIDATION: Final = "memory_invalidation"
 LEDGER: Final = "reinforcement"
 """Type of what the reinforcement ledger says of a memory."""
 _SKILL: Final = "skill:{skill_id}"
@@ -86,7 +87,7 @@ MEMORY_TYPES: Final[Mapping[str, EventType]] = {
             "{entity_type|=memory}",
             "{entity_name}",
             (),
-            ("importance", "reinforcement_count", "expires_at"),
+            ("importance", "reinforcement_count"),
             edges=(by_actor("reinforced_memory"),),
             shelf=Shelf.DIAGNOSTIC,
             again=True,
@@ -95,11 +96,12 @@ MEMORY_TYPES: Final[Mapping[str, EventType]] = {
     "memory.invalidated": EventType(
         Role.OBSERVATION,
         projection=Projection(
-            "{entity_type|=memory}",
-            "{entity_name}",
+            INVALIDATION,
+            "{@session_id}:{@sequence}",
+            ("entity_type", "entity_name", "reason"),
+            ("entity_type", "entity_name", "reason"),
             edges=(by_actor("invalidated_memory"),),
             shelf=Shelf.DIAGNOSTIC,
-            again=True,
         ),
     ),
     REINFORCES: EventType(

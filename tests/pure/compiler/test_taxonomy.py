@@ -283,7 +283,14 @@ AIMED = {"entity_name": "Keep the trace", "entity_type": "decision"}
 
 @pytest.mark.requirement("R-02")
 def test_a_reinforcement_adds_to_its_target_and_rewrites_nothing() -> None:
-    again = {**AIMED, "summary": "Drop the trace.", "status": "gone", "importance": 0.9, "reinforcement_count": 3}
+    again = {
+        **AIMED,
+        "summary": "Drop the trace.",
+        "status": "gone",
+        "expires_at": "2020-01-01T00:00:00Z",
+        "importance": 0.9,
+        "reinforcement_count": 3,
+    }
     plain = told(DECISION)
     records = told(DECISION, *[("memory.reinforced", again)] * 12)
     before, after = the(plain, "entity"), next(r for r in records if r["kind"] == "entity")

@@ -123,7 +123,7 @@ def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = (
     properties: dict[str, Any] = {}
     for one in told:
         properties.update(one["properties"])
-        if "again" in one:
+        if "again" in one and "status" not in one["properties"]:
             properties["last_reinforced_at"] = format_ms(one["at"])
     events = {one["event"] for one in seen}
     contributions = [c for c in contributions if not events.isdisjoint(c.source_events)]

@@ -18,12 +18,12 @@ from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import Kind, knowledge_id
 from hmx_pipeline.contracts.ledger import LEAST, MOST, WEIGHTS, memory_hash
 from hmx_pipeline.contracts.limits import SEGMENT_STATEMENTS
-from hmx_pipeline.contracts.memory_types import LEDGER
+from hmx_pipeline.contracts.memory_types import INVALIDATION, LEDGER
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.segments.pairing import Action
 
 _NAME: Final = "factor"
-_BY_RELATION: Final = {"finding_promoted_to_parent": "promoted", "invalidated_memory": "invalidated"}
+_BY_RELATION: Final = {"finding_promoted_to_parent": "promoted"}
 _LIKED: Final = ("helpful", "used", "useful", "relevant", "positive", "confirmed", "accepted")
 """Feedback that confirms a memory. Other feedback is kept and changes nothing."""
 
@@ -70,8 +70,8 @@ def _reinforces(segment: Segment, made: Projected) -> Iterator[tuple[str, float,
         return
     kinds = [_BY_RELATION[edge[2]] for edge in made.edges if edge[2] in _BY_RELATION]
     entity, name = made.entity, made.name
-    if made.properties.get("feedback") in _LIKED:
-        kinds.append("confirmed")
+    if made.entity == INVALIDATION or made.properties.get("feedback") in _LIKED:
+        kinds = ["invalidated" if made.entity == INVALIDATION else "confirmed"]
         entity, name = (str(made.properties.get(place, "")) for place in ("entity_type", "entity_name"))
     for kind in kinds:
         key = join_key(entity, name)
