@@ -78,7 +78,7 @@ FIXED = {
 WORDS = {
     *(f"intake.secret_names.{name}" for name in ("is_keyed", "is_mixed", "is_random", "names_next")),
     *(f"segments.event_text.{name}" for name in ("cause_words", "effect_words", "verb_in")),
-    "intake.secret_rules.as_read", "packs.render.workflow",
+    "intake.secret_rules.as_read", "packs.render.workflow", "knowledge.reinforcements.ledger_id",
 }  # fmt: skip
 """Asked by measured functions, of texts that no shape here has."""
 SEARCHED = {"packs.render.cut"}

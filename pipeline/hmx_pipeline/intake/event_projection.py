@@ -157,7 +157,7 @@ def _refs(content: Fields, row: Projection) -> Fields | None:
         return None
     for place in row.refs:
         listed = content.get(place)
-        if type(listed) is not list or not listed or not all(map(is_ref, listed)):
+        if type(listed) is not list or not listed or not all(map(_is_ref, listed)):
             return None
         kept = listed[:PROJECTED_REFS]
         found[f"{place[:-1]}_refs"] = [f"{one['seq']}:{one['hash']}" for one in kept]
@@ -165,7 +165,7 @@ def _refs(content: Fields, row: Projection) -> Fields | None:
     return found
 
 
-def is_ref(value: Any) -> bool:
+def _is_ref(value: Any) -> bool:
     """Return True for a source event, named by its sequence and its hash."""
     if type(value) is not dict or type(value.get("seq")) is not int or type(value.get("hash")) is not str:
         return False

@@ -61,7 +61,7 @@ def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) 
 
 def knowledge(source: KnowledgeRecord) -> str:
     """Render a record. What is said of people and things may change, so it has the day since when it holds."""
-    if source.kind is Kind.ENTITY and SHELVES.get(source.body["entity_type"]) is Shelf.PROCEDURE:
+    if source.kind is Kind.ENTITY and SHELVES.get(source.body.get("entity_type", "")) is Shelf.PROCEDURE:
         return "\n".join(map(as_data, skills.lines(source)))
     since = (source.validity.start if source.validity else None) or source.created_at
     dated = source.kind in (Kind.MEMORY, Kind.CONFLICT) and not is_correction(source)

@@ -76,8 +76,8 @@ def _relations(view: PackView) -> Iterator[EntryCandidate]:
 
 def _shelf(record: KnowledgeRecord) -> Shelf:
     if record.kind is Kind.ENTITY:
-        return SHELVES.get(record.body["entity_type"], Shelf.FACT)
-    return Shelf.DIAGNOSTIC if record.body["relation"] in ASIDE else Shelf.FACT
+        return SHELVES.get(record.body.get("entity_type", ""), Shelf.FACT)
+    return Shelf.DIAGNOSTIC if record.body.get("relation") in ASIDE else Shelf.FACT
 
 
 def _conflicts(view: PackView) -> Iterator[EntryCandidate]:

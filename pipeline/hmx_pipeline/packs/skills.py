@@ -44,14 +44,14 @@ def lines(skill: KnowledgeRecord) -> Iterator[str]:
     titles = (about.get("name"), about.get("summary"), about.get("skill_id"))
     title = ": ".join(list(dict.fromkeys(str(one) for one in titles if one))[:2])
     yield title if is_applicable(skill) else f"{title} ({about.get('status')}, not validated)"
-    if when := listed(about.get("applicability")):
+    if when := _listed(about.get("applicability")):
         yield f"When: {'; '.join(when)}"
-    for number, step in enumerate(listed(about.get("procedure")), 1):
+    for number, step in enumerate(_listed(about.get("procedure")), 1):
         yield f"{number}. {step}"
     for name, what in (("It may fail", "failure_modes"), ("To go back", "rollback")):
-        if said := listed(about.get(what)):
+        if said := _listed(about.get(what)):
             yield f"{name}: {'; '.join(said)}"
 
 
-def listed(value: Any) -> list[str]:
+def _listed(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)] if value else []

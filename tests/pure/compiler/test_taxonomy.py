@@ -321,9 +321,10 @@ def test_what_nobody_has_told_is_not_told_by_its_reinforcement() -> None:
 def test_feedback_on_a_memory_is_kept_and_changes_nothing_else(feedback: str) -> None:
     about = {**AIMED, "feedback": feedback, "source": "keyword", "score": 0.42}
     plain, heard = told(DECISION), told(DECISION, ("memory.feedback", about))
-    assert [r for r in heard if r["body"].get("entity_type") != "memory_feedback"] == plain
-    (kept,) = [r for r in heard if r["body"].get("entity_type") == "memory_feedback"]
-    assert about.items() <= kept["body"]["properties"].items()
+    kept = ("memory_feedback", "reinforcement")
+    assert [r for r in heard if r["body"].get("entity_type") not in kept] == plain
+    (audit,) = [r for r in heard if r["body"].get("entity_type") == "memory_feedback"]
+    assert about.items() <= audit["body"]["properties"].items()
     sessions = [session(n) for n in range(12)]
     told_of = [
         [
