@@ -328,7 +328,7 @@ def test_without_redis_events_go_on_and_captures_and_reading_say_why_not(
         assert (health["data"]["status"], health["data"]["kafka"]) == ("degraded", "answers")
 
 
-@pytest.mark.requirement("O-07")
+@pytest.mark.requirement("O-07", "X23")
 def test_a_pack_keeps_its_budget_its_sections_and_its_confidence(hx: SyncHippocortex) -> None:
     whole = hx.synthesize("deploy staging")
     assert whole.budget.limit == 4000

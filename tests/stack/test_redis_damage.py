@@ -125,6 +125,7 @@ def pack_of(service: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", HOWS)
+@pytest.mark.requirement("Y27")
 def test_a_corrupt_record_costs_one_entry_and_is_named_and_not_served(
     settings: Settings, memory: Memory, how: str
 ) -> None:
@@ -198,6 +199,7 @@ KIND = sorted({*PROJECTED, "version", "positions", "goals", "tenants", "topics",
 
 @pytest.mark.parametrize("how", ["deleted", *(pytest.param(how, marks=pytest.mark.slow) for how in HOWS[1:])])
 @pytest.mark.parametrize("kind", KIND)
+@pytest.mark.requirement("Y27")
 def test_a_key_of_any_kind_that_is_damaged_is_never_a_5xx_and_is_mended(
     filled: tuple[Settings, Memory, dict[bytes, bytes]], kind: str, how: str
 ) -> None:

@@ -182,7 +182,7 @@ def test_what_redis_has_lost_is_told_and_not_waited_for(memory: Memory) -> None:
     assert memory.pack("deploy staging").metadata["provenance_failed"] == ["artifact a1"]
 
 
-@pytest.mark.requirement("C-22", "Y10")
+@pytest.mark.requirement("C-22", "Y10", "A-29", "Y27")
 def test_an_artifact_whose_content_is_not_what_its_hash_says_is_not_shown(memory: Memory) -> None:
     forged = json.loads(artifact("forged").to_json())
     forged["content"]["steps"][0]["description"] = "delete everything"

@@ -300,7 +300,8 @@ class Expected:
             held = self._expiring[f"{root}:expiring".encode()]
             name, until = fields["id"].encode(), float(min(at + ttl * 1000, 2**53))
             held[name] = max(held.get(name, until), until)
-        self._newest[newest] = max(self._newest.get(newest, at), at)
+        moves = fields["eventType"] != "memory.reinforcement"
+        self._newest[newest] = max(self._newest.get(newest, 0), at if moves else 0)
         step = episode_step(fields)
         done = session_step(step)
         if done is not None:
@@ -409,7 +410,8 @@ class Expected:
         for (root, record_id), value in self._known.items():
             fields, name = orjson.loads(value), record_id.encode()
             listed[_key(root, "known", fields["status"])][name] = fields["kind"].encode()
-            if fields["status"] in ("active", "unresolved", "superseded"):
+            searched = fields["body"].get("entity_type") != "reinforcement"
+            if searched and fields["status"] in ("active", "unresolved", "superseded"):
                 kind = "" if fields["status"] == "superseded" else fields["kind"]
                 about = (kind, knowledge_time(fields), knowledge_labels(fields), knowledge_terms(fields))
                 card = [*_about(value, *about, fields.get("subject_id") or ""), corrected(fields)]

@@ -23,6 +23,7 @@ from hmx_pipeline.contracts.pack import (
     Dropped,
     Filling,
     Past,
+    Profile,
     Section,
     SourceType,
     Strategy,
@@ -97,7 +98,12 @@ def pack(
     ] = Filling.RELEVANT,
     from_session: Annotated[str | None, typer.Option(help="Only entries from this session.")] = None,
     from_agent: Annotated[str | None, typer.Option(help="Only entries from this agent.")] = None,
-    include: Annotated[list[Past] | None, typer.Option(help="Also superseded or archived artifacts.")] = None,
+    profile: Annotated[
+        Profile, typer.Option(help="Order by the question, or also by what was useful.")
+    ] = Profile.DEFAULT,
+    include: Annotated[
+        list[Past] | None, typer.Option(help="Also superseded or archived artifacts, or unvalidated skills and doubts.")
+    ] = None,
     as_of: Annotated[str | None, typer.Option(help="Memory as of this time: 2026-03-14T00:00:00Z.")] = None,
     vector: Annotated[
         Path | None, typer.Option(help="A file with the query's embedding: a JSON array of numbers.")
@@ -130,6 +136,7 @@ def pack(
                 tags=tag or None,
                 strategy=strategy,
                 fill=fill,
+                profile=profile,
                 lineage=Lineage(session_id=from_session, agent_id=from_agent) if from_session or from_agent else None,
                 include=include or None,
                 as_of=as_of,

@@ -15,7 +15,7 @@ from hmx_pipeline.compiler.private_words import of_several, only_subject, severa
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.canonical import canonical_json
-from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome, segment_rank
+from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome, mean_salience, segment_rank
 from hmx_pipeline.contracts.limits import (
     ARTIFACT_BYTES,
     ARTIFACT_SOURCES,
@@ -96,6 +96,7 @@ def candidate(contributions: Sequence[Contribution], kind: str = "") -> Artifact
         source_events=sources,
         tags=_tags(kept, lineage_tags, owned=bool(owner)),
         lineage_tags=lineage_tags,
+        salience=mean_salience(c.salience for c in kept),
         lineage_session=alone(c.session_id for c in kept),
         lineage_agent=alone(c.agent_id for c in kept),
         subject=owner,

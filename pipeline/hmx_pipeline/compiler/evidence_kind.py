@@ -48,6 +48,8 @@ class ArtifactCandidate:
     validity_scope: ValidityScope | None = None
     lineage_tags: Sequence[str] = ()
     """Tags that all source events share; packs filter by them."""
+    salience: float | None = None
+    """What its sources say of their own salience."""
     lineage_session: str = ""
     lineage_agent: str = ""
     """The session and agent of all evidence; empty if there are several."""

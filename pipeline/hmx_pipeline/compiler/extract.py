@@ -7,7 +7,7 @@ from hmx_pipeline.compiler.evidence_kind import EvidenceKind
 from hmx_pipeline.compiler.knowledge.scopes import scoped
 from hmx_pipeline.compiler.registry import KINDS, states
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN
-from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id, mean_salience
 from hmx_pipeline.segments.outcome import outcome_of
 from hmx_pipeline.segments.pairing import actions
 
@@ -29,6 +29,7 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
         return []
     acted = actions(segment)
     outcome = outcome_of(segment, acted)
+    salient = {step.event_id: step.salience for step in segment.steps if step.salience is not None}
     return [
         _about(
             segment,
@@ -37,6 +38,7 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
             source_events=found.source_events,
             tags=found.tags,
             lineage_tags=_lineage_tags(segment, found.source_events),
+            salience=mean_salience(map(salient.get, found.source_events)) if salient else None,
             body=found.body,
             tellers=_tellers(segment, found.source_events) if states(found.kind or kind.name) else [],
         )

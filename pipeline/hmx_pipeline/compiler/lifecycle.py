@@ -124,6 +124,8 @@ def _artifact(
         metadata["imported"] = dict(candidate.imported)
     if candidate.lineage_tags:
         metadata["lineage_tags"] = list(candidate.lineage_tags)
+    if candidate.salience is not None:
+        metadata["salience"] = candidate.salience
     alone = {
         "lineage_session": candidate.lineage_session,
         "lineage_agent": candidate.lineage_agent,

@@ -14,7 +14,7 @@ from hmx_pipeline.compiler import (
     usage_counts,
 )
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, EvidenceKind
-from hmx_pipeline.compiler.knowledge import corrections, entities, facts
+from hmx_pipeline.compiler.knowledge import corrections, entities, facts, reinforcements
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind
 from hmx_pipeline.compiler.tasks import own_values, runs
 from hmx_pipeline.contracts.artifact_content import CONTENTS
@@ -40,6 +40,7 @@ KINDS: Final[Mapping[str, EvidenceKind]] = {
         corrections.CORRECTION,
         entities.ENTITY,
         entities.RELATION,
+        reinforcements.REINFORCEMENT,
     )
 }
 ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {

@@ -7,17 +7,23 @@ decision counts like the standard type.
 from collections.abc import Mapping
 from typing import Final
 
-from hmx_pipeline.contracts.event_rows import EventType, ProjectedEdge, Projection, Role, Saying, Template
+from hmx_pipeline.contracts.event_rows import (
+    EventType,
+    ProjectedEdge,
+    Projection,
+    Role,
+    Saying,
+    Shelf,
+    Template,
+    by_actor,
+)
+from hmx_pipeline.contracts.memory_types import MEMORY_TYPES
 
-_KEPT: Final = ("expires_at", "importance", "last_reinforced_at", "reinforcement_count")
+RETENTION: Final = ("expires_at", "importance", "last_reinforced_at", "reinforcement_count")
 """Properties that say how long something is worth remembering."""
 _SESSION: Final = "{session_id|@session_id}"
 _TASK: Final = "{task_id|taskId|task}"
 _IDS: Final = ("session_id", "task_id")
-
-
-def _by_actor(relation: str) -> ProjectedEdge:
-    return ProjectedEdge(relation, "actor", "{@agent_id}")
 
 
 def _by_session(relation: str, session: Template = _SESSION) -> ProjectedEdge:
@@ -34,8 +40,8 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "decision",
             "{decision|@sequence}",
             ("summary", "rationale", "alternatives_considered"),
-            _KEPT,
-            edges=(_by_actor("made_decision"),),
+            RETENTION,
+            edges=(by_actor("made_decision"),),
         ),
     ),
     "issue.diagnosed": EventType(
@@ -45,9 +51,9 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "issue",
             "{issue|=issue}",
             ("root_cause", "evidence", "fix"),
-            _KEPT,
+            RETENTION,
             status="diagnosed",
-            edges=(_by_actor("diagnosed_issue"),),
+            edges=(by_actor("diagnosed_issue"),),
         ),
     ),
     "verification.recorded": EventType(
@@ -60,7 +66,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "{command|=verification}",
             ("outcome", "summary", "evidence"),
             ("outcome",),
-            edges=(_by_actor("recorded_verification"),),
+            edges=(by_actor("recorded_verification"),),
         ),
     ),
     "handoff.created": EventType(
@@ -72,7 +78,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             ("summary", "next_steps", "risks"),
             ("next_steps", "risks"),
             status="created",
-            edges=(_by_actor("created_handoff"),),
+            edges=(by_actor("created_handoff"),),
         ),
     ),
     "context.policy": EventType(
@@ -82,8 +88,8 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "context_policy",
             "{project|=any}:{source|=context}",
             ("status", "instructions"),
-            ("source", "project", *_KEPT),
-            edges=(_by_actor("set_context_policy"),),
+            ("source", "project", *RETENTION),
+            edges=(by_actor("set_context_policy"),),
             says=(Saying("policy", "{item}", each="instructions"),),
         ),
     ),
@@ -93,6 +99,8 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
         projection=Projection(
             "preference",
             "{userId|user_id|@agent_id}:{key}",
+            (),
+            RETENTION,
             edges=(ProjectedEdge("has_{key}", "user", "{userId|user_id|@agent_id}"),),
             says=(Saying("preference", "{userId|user_id|=user}'s {key}", "is", "{value}"),),
         ),
@@ -104,8 +112,8 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "goal",
             "{title|=untitled}",
             ("description",),
-            _KEPT,
-            edges=(_by_actor("created_goal"),),
+            RETENTION,
+            edges=(by_actor("created_goal"),),
             says=(Saying("goal", "{userId|user_id|=team}", "aims at", "{title}"),),
         ),
     ),
@@ -116,20 +124,20 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
             "task",
             "{taskId|task_id|@sequence}",
             ("summary", "title"),
-            _KEPT,
+            RETENTION,
             status="proposed",
-            edges=(_by_actor("proposed_task"), ProjectedEdge("has_task", "goal", "{goalTitle}")),
+            edges=(by_actor("proposed_task"), ProjectedEdge("has_task", "goal", "{goalTitle}")),
         ),
     ),
     "task.claimed": EventType(
         Role.OBSERVATION,
-        projection=Projection("task", _TASK, status="claimed", edges=(_by_actor("claimed_task"),)),
+        projection=Projection("task", _TASK, status="claimed", edges=(by_actor("claimed_task"),)),
     ),
     "task.completed": EventType(
         Role.OBSERVATION,
         text=("summary",),
         projection=Projection(
-            "task", _TASK, ("summary",), _KEPT, status="completed", edges=(_by_actor("completed_task"),)
+            "task", _TASK, ("summary",), RETENTION, status="completed", edges=(by_actor("completed_task"),)
         ),
     ),
     "tool.call.completed": EventType(
@@ -237,5 +245,39 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
         )
         for status in ("proposed", "applied")
     },
+    "coordination.finding.reported": EventType(
+        Role.OBSERVATION,
+        projection=Projection(
+            "finding",
+            "{finding_id}",
+            ("summary", "claim", "evidence"),
+            ("mission_id", "worker_id", *RETENTION),
+            status="pending",
+            edges=(ProjectedEdge("worker_reported_finding", "worker", "{worker_id|@agent_id}"),),
+        ),
+    ),
+    "coordination.finding.promoted": EventType(
+        Role.OBSERVATION,
+        projection=Projection(
+            "finding",
+            "{finding_id}",
+            status="accepted",
+            edges=(by_actor("finding_promoted_to_parent"),),
+            again=True,
+        ),
+    ),
+    **MEMORY_TYPES,
 }  # fmt: skip
 """Event types of agents' own work. Vendor-prefixed names count as the same type."""
+SHELVES: Final[Mapping[str, Shelf]] = {
+    "skill": Shelf.DIAGNOSTIC,
+    **{row.projection.entity: row.projection.shelf for row in AGENT_TYPES.values() if row.projection is not None},
+}
+"""Entity type → where packs show it."""
+ASIDE: Final = frozenset(
+    edge.relation
+    for row in AGENT_TYPES.values()
+    if row.projection is not None and row.projection.shelf is not Shelf.FACT
+    for edge in row.projection.edges
+)
+"""Relations that packs show on request only."""

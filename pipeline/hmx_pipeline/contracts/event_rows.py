@@ -34,6 +34,18 @@ Template = str
 the event itself, `=` a default. If a part has no value and no default, the template gives nothing."""
 
 
+class Shelf(StrEnum):
+    """Where packs show an entity."""
+
+    FACT = "fact"
+    PROCEDURE = "procedure"
+    """A skill: among the procedures, once it is applicable."""
+    QUESTION = "question"
+    """What memory does not know; among the relations, never among the facts."""
+    DIAGNOSTIC = "diagnostic"
+    """What memory did or doubts; on request only."""
+
+
 class ProjectedEdge(NamedTuple):
     """A graph edge from or to the row's own entity, which stands for an empty end."""
 
@@ -42,6 +54,13 @@ class ProjectedEdge(NamedTuple):
     source: Template = ""
     target_type: str = ""
     target: Template = ""
+    founds: bool = False
+    """True if its source becomes an entity too."""
+
+
+def by_actor(relation: str) -> ProjectedEdge:
+    """Return an edge from the agent of the event."""
+    return ProjectedEdge(relation, "actor", "{@agent_id}")
 
 
 class Saying(NamedTuple):
@@ -65,6 +84,14 @@ class Projection:
     """Paths whose values are joined."""
     properties: Places = ()
     status: str = ""
+    """The status unless the event says another that a row lets it say."""
+    needs: Places = ()
+    """Paths without which the event is malformed and adds nothing."""
+    refs: Places = ()
+    """Paths of lists of source events, `seq` and `hash` of each; without one the event is malformed."""
+    shelf: Shelf = Shelf.FACT
+    again: bool = False
+    """True if the entity, whose type is a template then, must exist already: its properties are added."""
     edges: tuple[ProjectedEdge, ...] = ()
     says: tuple[Saying, ...] = ()
     everything: bool = False

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from hmx_pipeline.contracts.agent_types import AGENT_TYPES
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES, RETENTION
 from hmx_pipeline.contracts.content import Decision, Error, Feedback, Message, ToolCall, ToolResult
 from hmx_pipeline.contracts.event_rows import ACTS, EventType, Places, ProjectedEdge, Projection, Role, Saying
 
@@ -83,7 +83,7 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         name=("state", "key"),
         text=("state", "to", *_TEXT),
         arguments=("files_changed",),
-        projection=Projection(says=(Saying("fact", "{key}", "is", "{to|value|new_value}"),)),
+        projection=Projection(properties=RETENTION, says=(Saying("fact", "{key}", "is", "{to|value|new_value}"),)),
     ),
     "feedback": EventType(
         Role.FEEDBACK,
@@ -94,13 +94,13 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         about=("metadata.rejected_tool", "metadata.rejected_command"),
     ),
 }
-AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.proposed", "skill.contradicted")
-"""Prefixes of types that record what a memory did or doubts. Nothing is learnt from them."""
+AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.")
+"""Prefixes of types that record what a memory did or doubts. Nothing is learnt from those without a row."""
 AUDIT: Final = EventType(Role.OBSERVATION)
 UNKNOWN_TYPE: Final = EventType(
     Role.OBSERVATION,
     text=_TEXT,
-    projection=Projection("event", "{@session_id}:{@event_type}:{@sequence}", everything=True),
+    projection=Projection("event", "{@session_id}:{@event_type}:{@sequence}", properties=RETENTION, everything=True),
 )
 _VENDOR: Final = re.compile(r"x-[A-Za-z0-9_]+-(?=[A-Za-z])", re.ASCII)
 _NAMESPACED: Final = re.compile(NAMESPACED, re.ASCII)
@@ -112,7 +112,7 @@ def event_type(name: str) -> EventType:
     if row is not None:
         return row
     plain = _VENDOR.sub("", name, count=1) if name.startswith("x-") else name
-    return AUDIT if plain.startswith(AUDIT_TYPES) else AGENT_TYPES.get(plain, UNKNOWN_TYPE)
+    return AGENT_TYPES.get(plain) or (AUDIT if plain.startswith(AUDIT_TYPES) else UNKNOWN_TYPE)
 
 
 def namespaced(name: str) -> bool:

@@ -5,8 +5,10 @@ contribution is what one segment says about one pattern. For each (tenant, patte
 """
 
 import hashlib
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
+from math import fsum
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -15,12 +17,15 @@ from pydantic import Field
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.bounded_cache import nbytes
 from hmx_pipeline.contracts.erasure import ErasureMark
-from hmx_pipeline.contracts.event import HmxVersion, Name
+from hmx_pipeline.contracts.event import HmxVersion, Name, Unit
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import TRUSTED_AGENTS
+from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.contracts.versions import HMX_VERSION
+
+EXPIRES: Final = "expires_at"
 
 
 class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -34,6 +39,14 @@ class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Source type, source name, relation, target type, target name."""
     says: tuple[tuple[str, str, str, str], ...] = ()
     """Memory kind, subject, predicate, value."""
+    again: bool = False
+    """True if it only adds to an entity that other events tell of."""
+
+    @property
+    def expires(self) -> int | None:
+        """When it stops to hold, in milliseconds, if it says so."""
+        text = self.properties.get(EXPIRES)
+        return (milliseconds(text) or None) if isinstance(text, str) else None
 
 
 EXTRACTED: Final = "extracted_memories"
@@ -79,6 +92,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The person that the event is about."""
     teller: str = ""
     """For a typed event, the agent that tells it; UNPROVEN if a key that is not the agent's brought it."""
+    salience: float | None = None
+    """How much the event is worth, as it says itself (HMX-E §2.2)."""
 
 
 class SegmentOutcome(StrEnum):
@@ -141,6 +156,8 @@ class Contribution(Model):
     """Whose session the segment belongs to, if that is known."""
     tellers: Annotated[list[str], Field(exclude_if=lambda tellers: not tellers)] = Field(default_factory=list)
     """The agents of the typed events that this rests on, unless all are the segment's agent."""
+    salience: Annotated[Unit | None, Field(exclude_if=lambda salience: salience is None)] = None
+    """The mean of what its events say of their own salience; None if none does."""
 
     def __hash__(self) -> int:
         """Hash by id, so that results of functions on contributions can be cached."""
@@ -169,6 +186,12 @@ class Contribution(Model):
     def nbytes(self) -> int:
         """Estimated bytes of memory."""
         return 2_000 + nbytes(self.source_events) + nbytes(self.tags) + nbytes(self.body)
+
+
+def mean_salience(told: Iterable[float | None]) -> float | None:
+    """Return the mean of those that are told, the same in any order; None if none is."""
+    said = [one for one in told if one is not None]
+    return round(fsum(said) / len(said), 4) if said else None
 
 
 def segment_rank(session_id: str, segment_id: str) -> int:

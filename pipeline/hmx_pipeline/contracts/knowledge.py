@@ -8,6 +8,8 @@ from pydantic import Field
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
+from hmx_pipeline.contracts.evidence import Pattern
+from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
 
@@ -96,6 +98,11 @@ class KnowledgeRecord(Model):
     superseded_by: str | None = None
     subject_id: Annotated[Name | None, Field(exclude_if=lambda subject: subject is None)] = None
     """Whose it is; None if the tenant shares it."""
+
+
+def knowledge_id(tenant_id: str, pattern: Pattern, *name: str) -> str:
+    """Return the id of a statement. No time is part of it, so that it stays when earlier evidence arrives later."""
+    return content_id(0, "knowledge", tenant_id, *pattern, *name)
 
 
 def is_correction(record: KnowledgeRecord) -> bool:

@@ -111,6 +111,7 @@ PROJECTED_TEXT: Final = 600  # characters of its summary, and of each part
 PROJECTED_EXCERPT: Final = 240  # characters of a tool's output; never searched
 PROJECTED_ITEMS: Final = 16  # items of a list
 PROJECTED_PROPERTIES: Final = 16
+PROJECTED_REFS: Final = 64  # source events or memories that an event names, the first
 SEGMENT_UNKNOWN: Final = 16  # events of unknown types in a segment that become entities, the last
 
 # Batches

@@ -84,11 +84,21 @@ class Filling(StrEnum):
     BUDGET = "budget"
 
 
+class Profile(StrEnum):
+    """What besides the question gives the order."""
+
+    DEFAULT = "default"
+    COGNITIVE = "cognitive"
+    """How often a memory was surfaced, confirmed, promoted or invalidated (taxonomy), and how long ago."""
+
+
 class Past(StrEnum):
-    """Versions shown on request only (HMX-A §5)."""
+    """What is shown on request only: earlier versions (HMX-A §5), and what is no guidance (taxonomy)."""
 
     SUPERSEDED = "superseded"
     ARCHIVED = "archived"
+    DIAGNOSTIC = "diagnostic"
+    """Skills that nobody has validated, how skills fared, and what agents doubt."""
 
 
 class Vocabulary(StrEnum):

@@ -7,6 +7,8 @@ without a name.
 from collections import Counter
 from collections.abc import Sequence
 
+from hmx_pipeline.contracts.agent_types import ASIDE, SHELVES
+from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.fingerprint import Edge, GraphDigest, Hub, Node
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.fingerprints.contents import SHARED
@@ -31,6 +33,8 @@ def graph_digest(
     shared: set[Thing] = set()
     things: set[Thing] = set()
     for record in entities:
+        if SHELVES.get(record.body["entity_type"], Shelf.FACT) is not Shelf.FACT:
+            continue  # skills and doubts are no facts, and nobody else's guidance
         thing = record.body["entity_type"], record.body["name"]
         things.add(thing)
         if _is_shared(record):
@@ -38,6 +42,8 @@ def graph_digest(
     links: set[Link] = set()
     for record in relations:
         body = record.body
+        if body["relation"] in ASIDE:
+            continue
         source, target = (body["source_type"], body["source"]), (body["target_type"], body["target"])
         links.add((source, body["relation"], target))
         if _is_shared(record):

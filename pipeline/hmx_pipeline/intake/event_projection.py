@@ -18,6 +18,7 @@ from hmx_pipeline.contracts.limits import (
     PROJECTED_ITEMS,
     PROJECTED_NAME,
     PROJECTED_PROPERTIES,
+    PROJECTED_REFS,
     PROJECTED_TEXT,
 )
 from hmx_pipeline.intake.pack_echo import echoes, own_words
@@ -26,6 +27,13 @@ from hmx_pipeline.intake.secret_names import bears_secret
 _HOLE: Final = re.compile(r"\{([^{}]*)\}")
 _SECRET: Final = frozenset(("secret", "token", "password", "api_key", "access_token"))
 """Compared as a whole; values of other secret names are redacted already."""
+_UNITS: Final = ("importance", "success_score", "confidence")
+"""Properties between 0 and 1, clamped."""
+_COUNT: Final = "reinforcement_count"
+_AUTHORITY: Final = "authority_status"
+_NONE: Final = "non_authoritative"
+"""All that an event may say of its authority whose row needs it to say any."""
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
 _BLANKED: Final = "[REDACTED"
 _EXCERPT: Final = "excerpt"
 Fields = dict[str, Any]
@@ -35,16 +43,21 @@ def projected(row: Projection, fields: Fields) -> Projected | None:
     content = fields["content"]
     if bears_secret(_plain(content.get("key"))):
         return None  # its key names a secret, so the value may be one wherever it stands
-    name = _filled(row.name, fields, content) if row.entity else ""
+    refs = _refs(content, row)
+    claimed = content.get(_AUTHORITY) if _AUTHORITY in row.needs else _NONE
+    if refs is None or claimed != _NONE or not all(_plain(content.get(place)) for place in row.needs):
+        return None  # malformed
+    entity = _filled(row.entity, fields, content)
+    name = _filled(row.name, fields, content) if entity else ""
     summary = _everything(fields, content) if row.everything else _joined(content, row.summary)
     says = tuple(said for saying in row.says for said in _said(saying, fields, content))
     if not name and not says:
         return None
-    edges = tuple(edge for one in row.edges if (edge := _edge(one, row.entity, name, fields, content)) is not None)
-    properties = _properties(content, row.properties)
+    edges = tuple(edge for one in row.edges if (edge := _edge(one, entity, name, fields, content)) is not None)
+    properties = _properties(content, row.properties) | refs
     if row.status and name:
         properties["status"] = row.status
-    return Projected(row.entity if name else "", name, summary, properties, edges, says)
+    return Projected(entity if name else "", name, summary, properties, edges, says, row.again)
 
 
 @lru_cache(maxsize=256)
@@ -121,13 +134,42 @@ def _properties(content: Fields, places: Places) -> dict[str, Any]:
     for place in places[:PROJECTED_PROPERTIES]:
         value = content.get(place)
         limit = PROJECTED_EXCERPT if place.endswith(_EXCERPT) else PROJECTED_NAME
-        if type(value) in (bool, int, float):
+        if place in _UNITS:
+            if isinstance(value, int | float) and type(value) is not bool:
+                found[place] = min(1.0, max(0.0, value))
+        elif place == _COUNT:
+            if type(value) is int and value > 0:
+                found[place] = value
+        elif type(value) in (bool, int, float):
             found[place] = value
         elif type(value) is str and (text := _plain(value, limit)):
             found[place] = text
         elif type(value) is list and (texts := list(_texts(value, PROJECTED_NAME))):
             found[place] = texts
     return found
+
+
+def _refs(content: Fields, row: Projection) -> Fields | None:
+    """Return references `seq:hash` to source events, and their hashes; None if a list of them is empty or malformed, or
+    a plain value is an object."""
+    found: Fields = {}
+    if row.refs and any(type(content.get(place)) is dict for place in row.properties):
+        return None
+    for place in row.refs:
+        listed = content.get(place)
+        if type(listed) is not list or not listed or not all(map(_is_ref, listed)):
+            return None
+        kept = listed[:PROJECTED_REFS]
+        found[f"{place[:-1]}_refs"] = [f"{one['seq']}:{one['hash']}" for one in kept]
+        found[f"{place[:-1]}_hashes"] = [one["hash"] for one in kept]
+    return found
+
+
+def _is_ref(value: Any) -> bool:
+    """Return True for a source event, named by its sequence and its hash."""
+    if type(value) is not dict or type(value.get("seq")) is not int or type(value.get("hash")) is not str:
+        return False
+    return value["seq"] > 0 and _HASH.fullmatch(value["hash"]) is not None
 
 
 def _edge(

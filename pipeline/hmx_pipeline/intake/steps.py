@@ -130,6 +130,7 @@ def step_of(
         _arguments(asked) if role is _CALL else (),
         named_subject(fields["metadata"]) if "metadata" in fields else "",
         (fields.get("agent_id", "") if proven else UNPROVEN) if typed is not None else "",
+        fields.get("salience"),
     )
 
 

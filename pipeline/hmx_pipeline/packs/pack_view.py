@@ -20,6 +20,7 @@ from hmx_pipeline.compiler.lifecycle import decayed, status_at
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
 from hmx_pipeline.contracts.knowledge import Kind as Known
+from hmx_pipeline.contracts.ledger import MOST, Reinforced, salience
 from hmx_pipeline.contracts.pack import DropReason, Filling, Past, RankingWeights, Strategy, WorkflowHints
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.packs.assembly_strategies import Priors, favoured, weights_of
@@ -32,7 +33,15 @@ from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.paraphrase import nearness
 from hmx_pipeline.retrieval.rerank import reranked
-from hmx_pipeline.retrieval.retrieval_plan import ARTIFACTS, CORRECTIONS, EPISODES, KNOWLEDGE, POLICIES, RetrievalPlan
+from hmx_pipeline.retrieval.retrieval_plan import (
+    ARTIFACTS,
+    CORRECTIONS,
+    EPISODES,
+    HANDOFF,
+    KNOWLEDGE,
+    POLICIES,
+    RetrievalPlan,
+)
 from hmx_pipeline.retrieval.score import (
     Components,
     FoundSource,
@@ -141,6 +150,8 @@ class PackView:
     """Contribution ids in the hints → session ids."""
     bound: Mapping[str, Bound]
     """Procedure id → slot values in the question."""
+    diagnoses: bool
+    """True if the request includes what is no guidance."""
 
 
 def asked(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot) -> PackQuery:
@@ -187,7 +198,23 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
         known = tuple(_concerning(steps, found) for found in known)
     told = (found.source for found in others)
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
-    return PackView(artifacts, _episodes(ask, fetched, _outdated(ask, known)), known, schema, hints, precedents, values)
+    diagnoses = Past.DIAGNOSTIC in (ask.request.include or ())
+    episodes = _episodes(ask, fetched, _outdated(ask, known))
+    if (ledger := fetched.ledger) is not None:  # the order alone changes: what is barred or helps stays so
+        episodes = tuple(_weighed(ask, ledger, one, one.source.event_id, one.source.at) for one in episodes)
+        known = tuple(_weighed(ask, ledger, one, one.source.record_id, _began(one.source)) for one in known)
+        artifacts = tuple(
+            _weighed(ask, ledger, one, one.source.artifact_id, milliseconds(one.source.created_at)) for one in artifacts
+        )
+    return PackView(artifacts, episodes, known, schema, hints, precedents, values, diagnoses)
+
+
+def _weighed(
+    ask: PackQuery, ledger: Mapping[str, Reinforced], found: Scored[Source], name: str, created: int
+) -> Scored[Source]:
+    return replace(
+        found, score=round(found.score * salience(ledger.get(name, Reinforced()), created, ask.now) / MOST, 6)
+    )
 
 
 def _bound(ask: PackQuery, fetched: MemorySnapshot) -> dict[str, Bound]:
@@ -240,7 +267,8 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
 
 def _forbidden(ask: PackQuery, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
     """Return the rules that forbid something: the rule's id, and the stems of what it forbids."""
-    rules = (policy for policy in policies if policy.body.get("negated") and ask.existed(_began(policy)))
+    standing = (policy for policy in policies if ask.existed(_began(policy)) and _holds(ask, policy))
+    rules = (policy for policy in standing if policy.body.get("negated"))
     found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
     return [(name, stems) for name, stems in found if stems]
 
@@ -277,7 +305,7 @@ def _chain(source: Artifact) -> tuple[str, int]:
 
 
 def _artifact_barred(ask: PackQuery, found: FoundSource[Artifact], status: Status) -> Exclusion | None:
-    shown = {Status.ACTIVE, *(Status(past) for past in ask.request.include or ())}
+    shown = {Status.ACTIVE, *(str(past) for past in ask.request.include or ())}
     if status not in shown:
         cause = found.source.metadata.get("transition", {}).get("cause", "")
         return Exclusion(DropReason.DEPRECATED, f"it is {status}: {cause}" if cause else f"it is {status}")
@@ -362,6 +390,8 @@ def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRec
     holding = [each.source for each in found if _holds(ask, each.source)]
     best, leading = _best_sides(holding), leaders(holding)
     highest, focus = max(fetched.whole.knowledge, *(each.bm25 for each in found), 1), ask.focus
+    if ask.plan.resumes:
+        found = _last_first(found)
     weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
     weighed += [(each, correction_components(each, focus)) for each in corrections]
     scored, top = [], max((parts.relevance for _, parts in weighed[: len(found)]), default=0.0)
@@ -374,6 +404,15 @@ def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRec
         barred = _record_barred(ask, each, best, leading)
         scored.append(Scored(each.source, parts, score, barred, enough, each.made, past))
     return tuple(scored)
+
+
+def _last_first(found: Sequence[FoundSource[KnowledgeRecord]]) -> list[FoundSource[KnowledgeRecord]]:
+    """Let what was handed over last answer best, whatever its length."""
+    handed = [each for each in found if each.source.body.get("entity_type") == HANDOFF]
+    best = max((each.bm25 for each in handed), default=0)
+    handed.sort(key=lambda each: (each.source.body.get("last_at") or each.source.created_at, each.source.record_id))
+    scores = {each.source.record_id: best // (place + 1) for place, each in enumerate(reversed(handed))}
+    return [msgspec.structs.replace(each, bm25=scores.get(each.source.record_id, each.bm25)) for each in found]
 
 
 def _concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRecord]:

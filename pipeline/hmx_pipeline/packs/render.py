@@ -13,11 +13,14 @@ from pydantic import BaseModel
 
 from hmx_pipeline.compiler import failure_playbook
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
+from hmx_pipeline.contracts.agent_types import SHELVES
 from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, is_correction
 from hmx_pipeline.contracts.pack import ENTRY_MARK, DecisionConstraint, WorkflowHints
 from hmx_pipeline.contracts.safe_text import as_data
 from hmx_pipeline.contracts.timestamps import utc
+from hmx_pipeline.packs import skills
 from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.segments.speakers import speaker_of
@@ -58,6 +61,8 @@ def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) 
 
 def knowledge(source: KnowledgeRecord) -> str:
     """Render a record. What is said of people and things may change, so it has the day since when it holds."""
+    if source.kind is Kind.ENTITY and SHELVES.get(source.body.get("entity_type", "")) is Shelf.PROCEDURE:
+        return "\n".join(map(as_data, skills.lines(source)))
     since = (source.validity.start if source.validity else None) or source.created_at
     dated = source.kind in (Kind.MEMORY, Kind.CONFLICT) and not is_correction(source)
     said = as_data(source.text)

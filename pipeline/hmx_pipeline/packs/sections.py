@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
 
+import msgspec
+
 from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
+from hmx_pipeline.contracts.agent_types import ASIDE, SHELVES
 from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.keys import CONTROL_PREFIX
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Memory
-from hmx_pipeline.contracts.pack import Provenance, Section, SourceType
-from hmx_pipeline.packs import render, rendered
-from hmx_pipeline.packs.candidates import EntryCandidate
+from hmx_pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
+from hmx_pipeline.packs import render, rendered, skills
+from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion
 from hmx_pipeline.packs.pack_view import PackView, Scored
 from hmx_pipeline.packs.rendered import RenderedEntry
 from hmx_pipeline.retrieval.searchable import Document
@@ -50,12 +54,30 @@ def _facts(view: PackView) -> Iterator[EntryCandidate]:
     return _known(
         view,
         Section.FACTS,
-        lambda record: record.kind is Kind.ENTITY or (record.kind is Kind.MEMORY and not _is_goal(record)),
+        lambda record: (
+            (record.kind is Kind.ENTITY and _shelf(record) is Shelf.FACT)
+            or (record.kind is Kind.MEMORY and not _is_goal(record))
+        ),
     )
 
 
 def _relations(view: PackView) -> Iterator[EntryCandidate]:
-    return _known(view, Section.GRAPH_RELATIONS, lambda record: record.kind is Kind.RELATION)
+    """Relations, and what memory does not know. What is only said or doubted of skills and claims is on request."""
+
+    def belongs(record: KnowledgeRecord) -> bool:
+        if record.kind not in (Kind.RELATION, Kind.ENTITY):
+            return False
+        shelf = _shelf(record)
+        usual = Shelf.FACT if record.kind is Kind.RELATION else Shelf.QUESTION
+        return shelf is usual or (shelf is Shelf.DIAGNOSTIC and view.diagnoses)
+
+    return _known(view, Section.GRAPH_RELATIONS, belongs)
+
+
+def _shelf(record: KnowledgeRecord) -> Shelf:
+    if record.kind is Kind.ENTITY:
+        return SHELVES.get(record.body.get("entity_type", ""), Shelf.FACT)
+    return Shelf.DIAGNOSTIC if record.body.get("relation") in ASIDE else Shelf.FACT
 
 
 def _conflicts(view: PackView) -> Iterator[EntryCandidate]:
@@ -71,7 +93,19 @@ def _constraints(view: PackView) -> Iterator[EntryCandidate]:
 
 
 def _procedures(view: PackView) -> Iterator[EntryCandidate]:
-    return _compiled(view, Section.PROCEDURES)
+    """Compiled procedures, and the skills that apply; those that nobody has validated on request."""
+    yield from _compiled(view, Section.PROCEDURES)
+    found = (one for one in view.knowledge if one.source.kind is Kind.ENTITY and _shelf(one.source) is Shelf.PROCEDURE)
+    shown = 0
+    for scored in sorted(found, key=lambda one: (-one.score, one.source.record_id)):
+        why, applies = skills.excluded(scored.source), skills.is_applicable(scored.source)
+        if not why and not applies and not view.diagnoses:
+            continue
+        if applies and scored.barred is None and scored.helps:
+            shown += 1
+            why = f"{skills.SHOWN} better skills are shown" if shown > skills.SHOWN else ""
+        barred = scored.barred or (Exclusion(DropReason.DEPRECATED, why) if why else None)
+        yield _record(Section.PROCEDURES, SourceType.MEMORY, msgspec.structs.replace(scored, barred=barred))
 
 
 def _episodes(view: PackView) -> Iterator[EntryCandidate]:
@@ -150,23 +184,25 @@ def _known(
     view: PackView, section: Section, belongs: Callable[[KnowledgeRecord], bool], *, always: bool = False
 ) -> Iterator[EntryCandidate]:
     for scored in view.knowledge:
-        source = scored.source
-        if belongs(source):
-            count = len(source.source_events)
-            told = rendered.kept(scored.made, rendered.knowledge, source)
-            kind = SourceType(source.kind)
-            provenance = _provenance(ORIGINS[kind], source.confidence, count)
-            yield _candidate(
-                section,
-                source.record_id,
-                kind,
-                scored,
-                told,
-                provenance,
-                source.pattern,
-                events=source.source_events,
-                always=always,
-            )
+        if belongs(scored.source):
+            yield _record(section, SourceType(scored.source.kind), scored, always=always)
+
+
+def _record(
+    section: Section, kind: SourceType, scored: Scored[KnowledgeRecord], *, always: bool = False
+) -> EntryCandidate:
+    source = scored.source
+    return _candidate(
+        section,
+        source.record_id,
+        kind,
+        scored,
+        rendered.kept(scored.made, rendered.knowledge, source),
+        _provenance(ORIGINS[kind], source.confidence, len(source.source_events)),
+        source.pattern,
+        events=source.source_events,
+        always=always,
+    )
 
 
 def _artifact(section: Section, scored: Scored[Artifact], told: RenderedEntry) -> EntryCandidate:

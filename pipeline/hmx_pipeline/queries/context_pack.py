@@ -2,6 +2,11 @@
 
 import time
 
+import orjson
+
+from hmx_pipeline.contracts.episode import SUBJECT_ID
+from hmx_pipeline.contracts.ledger import REINFORCES, memory_hash
+from hmx_pipeline.contracts.limits import PROJECTED_REFS
 from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.packs.assemble import assemble, with_duration
 from hmx_pipeline.packs.tokens import estimate
@@ -19,6 +24,21 @@ def make_pack(store: Store, request: PackRequest) -> ContextPack:
     planned = plan(request, store.embed)
     pack = assemble(request, planned, store.fetch(planned))
     return with_duration(pack, round((time.perf_counter() - started) * 1000, 3))
+
+
+def surfaced(pack: ContextPack, subject: str | None) -> bytes:
+    """Returns the capture that says what the pack has shown, the first of it; empty if it has shown nothing. Its
+    session is its own, so it disturbs none."""
+    shown = list(dict.fromkeys(entry.source_id for entry in pack.entries))[:PROJECTED_REFS]
+    about = {"agentId": pack.agent_id or "memory", **({SUBJECT_ID: subject} if subject else {})}
+    content = {
+        "kind": "surfaced",
+        "targets": [{"seq": rank, "hash": memory_hash(name)} for rank, name in enumerate(shown, 1)],
+        "source": {"checkout_id": pack.pack_id},
+        "authority_status": "non_authoritative",
+    }
+    event = {"type": REINFORCES, "sessionId": f"surfaced-{pack.pack_id}", "payload": content, "metadata": about}
+    return orjson.dumps(event) if shown else b""
 
 
 def read_tables() -> None:

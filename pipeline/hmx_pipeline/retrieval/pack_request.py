@@ -7,7 +7,7 @@ from pydantic import Field
 from hmx_pipeline.contracts.base import Items, Model
 from hmx_pipeline.contracts.event import Id, Timestamp, Unit
 from hmx_pipeline.contracts.limits import EMBEDDING_DIMENSIONS, PACK_TAGS, TAG
-from hmx_pipeline.contracts.pack import Filling, Past, RankingWeights, Section, Strategy, Vocabulary
+from hmx_pipeline.contracts.pack import Filling, Past, Profile, RankingWeights, Section, Strategy, Vocabulary
 
 QUERY_CHARACTERS = 16_384
 Label = Annotated[str, Field(min_length=1, max_length=TAG)]
@@ -42,13 +42,18 @@ class PackRequest(Model):
     lineage: Lineage | None = None
     """Only what comes from this origin."""
     include: Items[Annotated[Past, Field(strict=False)]] | None = None
-    """Also superseded or archived versions. Drafts and deprecated ones are never shown."""
+    """Also superseded or archived versions, or what is diagnostic: skills that nobody has validated, and what agents
+    doubt. Drafts, deprecated versions and rejected skills are never shown."""
     as_of: Timestamp | None = None
     """The pack as it would have been at that event time: what had been said, what held, and the versions of
     that time."""
     min_confidence: Unit = 0.0
     weights: RankingWeights = RankingWeights()
     strategy: Annotated[Strategy, Field(strict=False)] = Strategy.RANKED
+    profile: Annotated[Profile, Field(strict=False, exclude_if=lambda profile: profile is Profile.DEFAULT)] = (
+        Profile.DEFAULT
+    )
+    """`cognitive` orders by the reinforcement ledger too; what may be shown is the same."""
     fill: Annotated[Filling, Field(strict=False)] = Filling.RELEVANT
     """`budget` fills the budget with whatever fits, however little it answers the question."""
     explain: bool = False

@@ -9,6 +9,7 @@ from typing import Final
 
 from hmx_pipeline.contracts.pack import Past, QueryClassification
 from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.retrieval.pack_request import Lineage, PackRequest
 from hmx_pipeline.retrieval.related_words import Related, related
 from hmx_pipeline.retrieval.searchable import label
@@ -54,6 +55,10 @@ _IMPERATIVE: Final = re.compile(
     r"|revert|roll ?back|run|send|set ?up|start|stop|test|update|upgrade|verify|write)\b",
     re.IGNORECASE,
 )
+_RESUME: Final = cue("resume")
+_RESUMING: Final = cue("resuming")
+HANDOFF: Final = "handoff"
+"""Entity type of what a session hands over."""
 _QUOTED: Final = re.compile(r"[\"“`']([^\"”`'\n]{2,60})[\"”`']")
 _NAMED: Final = re.compile(
     r"(?<![.!?:\n] )(?<!^)\b[A-Z][\w-]+(?: [A-Z][\w-]+)*|\b\w+(?:[./_:#-]\w+)+\b|#?\b[A-Za-z]+\d[\w-]*", re.MULTILINE
@@ -92,6 +97,8 @@ class RetrievalPlan:
     """True if superseded versions are wanted too."""
     timing: frozenset[str] = frozenset()
     """The terms by which the question names a time; no text has to have them to answer it."""
+    resumes: bool = False
+    """True if the question is to go on with the last work, whatever that was."""
     vector: Vector | None = None
     """Embedding of the query; it finds episodes besides the terms."""
 
@@ -107,6 +114,11 @@ def plan(request: PackRequest, embed: Embed | None = None) -> RetrievalPlan:
     # The rarest words should stay, but frequencies are unknown here; longer words are usually rarer.
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
     asked = tuple(sorted(set(stems(kept))))
+    timing = frozenset(terms(mention(request.query) or ""))
+    if resumes := _RESUME.search(request.query) is not None:  # no handoff says so in these words
+        about = set(terms(_RESUMING.sub(" ", _RESUME.sub(" ", request.query)))).intersection(asked)
+        timing |= frozenset(asked).difference(about) | frozenset(terms(HANDOFF) if about else ())
+        asked, resumes = tuple(sorted({*asked, *terms(HANDOFF)})), not about
     as_of = None if request.as_of is None else milliseconds(request.as_of)
     ids = frozenset(terms(" ".join(ids_in(request.query))))
     return RetrievalPlan(
@@ -124,7 +136,8 @@ def plan(request: PackRequest, embed: Embed | None = None) -> RetrievalPlan:
         corrections=_corrections(request),
         labels=_labels(request),
         as_of=as_of,
-        timing=frozenset(terms(mention(request.query) or "")),
+        timing=timing,
+        resumes=resumes,
         earlier=as_of is not None or Past.SUPERSEDED in (request.include or ()),
         vector=_vector(request, embed),
     )

@@ -12,6 +12,7 @@ import msgspec
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Contribution, Step
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.ledger import Reinforced
 from hmx_pipeline.contracts.pack import RankingWeights
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.retrieval.correction_index import BEST
@@ -85,6 +86,8 @@ class MemorySnapshot:
     """Kinds and ids of records that matched but differ from what was published."""
     priors: Mapping[str, Mapping[str, float]] | None = None
     """Priors of an imported fingerprint: how much its `sections`, `patterns` and `terms` have mattered, 0 to 1."""
+    ledger: Mapping[str, Reinforced] | None = None
+    """What the reinforcement ledger says, by id of the source; None in the profile that leaves it aside."""
 
 
 class Components(msgspec.Struct, frozen=True, gc=False):
@@ -134,14 +137,22 @@ def document_components(found: FoundSource[Document], highest: int, focus: TimeS
 def artifact_components(source: Artifact, relevance: float, focus: TimeSpan) -> Components:
     seen = source.observed_count if source.observed_count is not None else len(source.source_events)
     at = milliseconds(source.created_at)
-    return Components(relevance, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
+    salience = _salience(seen, source.metadata.get("salience"))
+    return Components(relevance, recency(at, focus), source.confidence, salience)
+
+
+def _salience(seen: int, told: Any) -> float:
+    """Return the mean of how often it was seen and what its events say of themselves."""
+    often = seen / (seen + _SUPPORT)
+    return (often + told) / 2 if isinstance(told, int | float) else often
 
 
 def knowledge_components(found: FoundSource[KnowledgeRecord], highest: int, focus: TimeSpan) -> Components:
     source = found.source
     at = milliseconds((source.validity.start if source.validity else None) or source.created_at)
-    seen = len(source.source_events)
-    return Components(found.bm25 / highest, recency(at, focus), source.confidence, seen / (seen + _SUPPORT))
+    told = source.body.get("properties", {}).get("importance", source.body.get("salience"))
+    salience = _salience(len(source.source_events), told)
+    return Components(found.bm25 / highest, recency(at, focus), source.confidence, salience)
 
 
 def correction_components(found: FoundSource[KnowledgeRecord], focus: TimeSpan) -> Components:

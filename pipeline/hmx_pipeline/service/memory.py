@@ -19,10 +19,11 @@ from hmx_pipeline.contracts.pack import ContextPack, OverviewPack, Vocabulary
 from hmx_pipeline.intake.number_ranges import out_of_range_path
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.packs.vocabulary import in_overview
-from hmx_pipeline.queries.context_pack import make_pack
+from hmx_pipeline.queries.context_pack import make_pack, surfaced
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
-from hmx_pipeline.service.access import OPERATOR, Reader, bound_to, subject_for
+from hmx_pipeline.service.access import OPERATOR, Reader, admitted, bound_to, subject_for
+from hmx_pipeline.service.api_keys import Scope
 from hmx_pipeline.service.body import inlined, media_type, parsed, read_body
 from hmx_pipeline.service.completeness_header import COMPLETE, anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
@@ -66,6 +67,11 @@ def _asked() -> dict[str, Any]:
         "default": False,
         "description": "Answer 503 while memory is being loaded; by default the pack has memory_complete: false",
     }
+    schema["properties"]["surfaces"] = {
+        "type": "boolean",
+        "default": False,
+        "description": "Append one event that reinforces what the pack shows; felt in the cognitive profile alone",
+    }
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
@@ -82,11 +88,15 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     asked, conditions = await parsed(request, tenant, body, lambda: _pack_request(body, tenant, bound_to(request)))
     if conditions.after is not None:
         await await_memory(request.app.state.reading, store_of(request), tenant, conditions.after)
+    if conditions.surfaces and not admitted(request, tenant, Scope.WRITE):
+        raise ProblemError(ProblemKind.FORBIDDEN, "`surfaces` appends an event: use a key that may write")
     turns: FairTurns = request.app.state.packs
     if bound_to(request) is not None and asked.session_id is not None:
         session = await turns.run(tenant, view_of(request, tenant).session, asked.session_id)
         asked = asked.model_copy(update={"session_id": session})
     pack = await turns.run(tenant, make_pack, store_of(request), asked)
+    if conditions.surfaces and (sent := surfaced(pack, asked.subject_id)):
+        await request.app.state.captures.take(tenant, [sent], subject=bound_to(request))
     request.scope[COMPLETE] = pack.metadata.get("memory_complete")
     if conditions.require_complete and request.scope[COMPLETE] is False:
         raise _incomplete(pack)
@@ -106,6 +116,8 @@ class Conditions(NamedTuple):
 
     after: object
     require_complete: bool
+    surfaces: bool
+    """Whether what the pack shows is reinforced: appends one event."""
 
 
 def _pack_request(body: bytes, tenant: str, bound: str | None = None) -> tuple[PackRequest, Conditions]:
@@ -123,9 +135,12 @@ def _pack_request(body: bytes, tenant: str, bound: str | None = None) -> tuple[P
         )
     if bound is not None:
         fields["subject_id"] = subject_for(bound, fields.get("subject_id"))
-    conditions = Conditions(fields.pop("after", None), fields.pop("require_complete", False))
-    if not isinstance(conditions.require_complete, bool):
-        raise ProblemError(ProblemKind.INVALID_REQUEST, "must be true or false", path="$.require_complete")
+    conditions = Conditions(
+        fields.pop("after", None), fields.pop("require_complete", False), fields.pop("surfaces", False)
+    )
+    for name in ("require_complete", "surfaces"):
+        if not isinstance(getattr(conditions, name), bool):
+            raise ProblemError(ProblemKind.INVALID_REQUEST, "must be true or false", path=f"$.{name}")
     try:
         return PackRequest.model_validate(fields), conditions
     except ValidationError as error:

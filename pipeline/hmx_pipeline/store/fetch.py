@@ -21,7 +21,7 @@ from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
-from hmx_pipeline.contracts.pack import Strategy
+from hmx_pipeline.contracts.pack import Profile, Strategy
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.fingerprints.contents import FingerprintContents
 from hmx_pipeline.retrieval.memory_completeness import Completeness
@@ -35,6 +35,7 @@ from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
+from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.search import Search, state_version
 from hmx_pipeline.store.source_cache import read_artifact
@@ -156,6 +157,10 @@ class Store:
                 fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan, failed))
             if plan.request.strategy is Strategy.FINGERPRINT_GUIDED:
                 fetched = replace(fetched, priors=self._priors(tenant, plan.request.agent_id, failed))
+            if plan.request.profile is Profile.COGNITIVE:
+                asked = ledger_questions(plan, fetched)
+                found = self._sound([Lost(tenant, "knowledge", name) for name in asked], failed) if asked else []
+                fetched = replace(fetched, ledger=ledger_of(asked.values(), map(_json, found)))
             if failed:
                 fetched = replace(fetched, failed=tuple(sorted({*fetched.failed, *map(str, failed)})))
             return self._with_soundness(tenant, fetched) if expiring else fetched

@@ -20,6 +20,8 @@ from hmx_pipeline.contracts.evidence import Pattern, segment_rank
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
+from hmx_pipeline.contracts.ledger import REINFORCES
+from hmx_pipeline.contracts.memory_types import LEDGER
 from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, Ranked
 from hmx_pipeline.retrieval.postings import document_number, pack_row
 from hmx_pipeline.retrieval.searchable import (
@@ -102,7 +104,7 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
         row = pack_row(number, session, found.at, len(words), subject)
         indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
-    tenant.event(event_key, session, value, step.at)
+    tenant.event(event_key, session, value, 0 if fields["eventType"] == REINFORCES else step.at)
     if subject not in ("", NOBODY_KNOWN):
         tenant.assign(session, subject)
     if expires is not None:
@@ -170,7 +172,7 @@ def project_knowledge(changes: Changes, record: TopicRecord) -> None:
         value, fields = _read(record)
         status, kind = Standing(fields["status"]), Kind(fields["kind"])
         card = None
-        if status in SEARCHED:
+        if status in SEARCHED and fields["body"].get("entity_type") != LEDGER:  # a question's words never find it
             standing = kind if status in HOLDS else ""
             labels, subject = knowledge_labels(fields), fields.get("subject_id") or ""
             about = _about(value, standing, knowledge_time(fields), labels, knowledge_terms(fields), subject)

@@ -1,22 +1,24 @@
 """What typed agent events become: entities and relations by the rows of one table, policies, preferences and goals."""
 
 import random
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from hmx_pipeline.contracts.agent_types import AGENT_TYPES
+from tests.support.inprocess import artifacts_of, law_five
 from tests.support.records import START_MS, event
-from tests.support.sessions import interleaved
+from tests.support.sessions import interleaved, session
 from tests.support.talk import holding, knowledge_of
 
 Record = dict[str, Any]
 
 
-def told(*events: tuple[str, Record], session: str = "s") -> list[Record]:
+def told(*events: tuple[str, Record], name: str = "s") -> list[Record]:
     at = START_MS - 86_400_000
     return knowledge_of(
-        event(session, n, at=at + 1_000 * n, event_type=kind, content=content, agent_id="ada")
+        event(name, n, at=at + 1_000 * n, event_type=kind, content=content, agent_id="ada")
         for n, (kind, content) in enumerate(events)
     )
 
@@ -170,18 +172,180 @@ def test_an_unknown_type_is_searchable_without_secrets_and_nested_values() -> No
     assert "canary" not in str(entity)
 
 
-@pytest.mark.requirement("R-08")
+@pytest.mark.requirement("R-08", "Y06")
 @pytest.mark.parametrize(
     "kind", ["metacognition.confidence.assessed", "memory.reinforced", "skill.proposed", "skill.contradicted"]
 )
-def test_what_has_no_authority_feeds_nothing(kind: str) -> None:
+def test_what_has_no_authority_states_nothing_and_is_mined_for_nothing(kind: str) -> None:
     claim = {"claim": "The api uses Redis.", "content": "The api uses Redis.", "entity_name": "x", "skill_id": "s"}
-    assert told((kind, claim)) == []
+    whole = {**claim, "assessment_id": "a", "claim_key": "k", "confidence": 1, "authority_status": "non_authoritative"}
+    for content in (claim, whole):
+        assert {r["kind"] for r in told((kind, content))} <= {"entity", "relation"}
+    plain = [session(n) for n in range(12)]
+    doubted = [
+        [*own, {**own[-1], "event_id": f"x{n}", "sequence": 99, "event_type": kind, "content": whole}]
+        for n, own in enumerate(plain)
+    ]
+    assert law_five(artifacts_of(chain(*doubted))) == law_five(artifacts_of(chain(*plain)))
+
+
+REF = {"seq": 7, "hash": "a" * 64}
+DOUBTS: dict[str, tuple[str, Record, list[str]]] = {
+    "metacognition.unknown.recorded": (
+        "known_unknown",
+        {
+            "unknown_id": "u1", "question": "Which backend caused the spike?", "reason": "It conflicts.",
+            "claim_key": "spike", "gap_type": "conflicting_evidence", "status": "open", "source_events": [REF],
+        },
+        ["source_event"],
+    ),
+    "metacognition.confidence.assessed": (
+        "confidence_assessment",
+        {"assessment_id": "a1", "claim": "The api uses Redis.", "claim_key": "api", "confidence": 0.4, "method": "m"},
+        [],
+    ),
+    "metacognition.conflict.clustered": (
+        "conflict_cluster",
+        {
+            "cluster_id": "c1", "claim_key": "api", "claim": "The api uses Redis.", "confidence": 0.5,
+            "reason": "Two say so, two do not.", "resolution_status": "unresolved",
+            "supporting_source_events": [REF], "conflicting_source_events": [REF, {"seq": 8, "hash": "b" * 64}],
+        },
+        ["supporting_source_event", "conflicting_source_event"],
+    ),
+    "metacognition.reverify.requested": (
+        "reverify_request",
+        {
+            "reverify_id": "r1", "query": "Is it Redis?", "reason": "It is old.", "claim_key": "api",
+            "priority": "high", "status": "open", "source_events": [REF],
+        },
+        ["source_event"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.requirement("R-09")
+@pytest.mark.parametrize("kind", DOUBTS)
+def test_metacognition_is_four_kinds_of_entity_with_their_sources(kind: str) -> None:
+    entity_type, content, refs = DOUBTS[kind]
+    content = {**content, "authority_status": "non_authoritative"}
+    entity = the(told((kind, content)), "entity")["body"]
+    assert entity["entity_type"] == entity_type
+    kept = {name: value for name, value in content.items() if not name.endswith("_events")}
+    assert kept.items() <= entity["properties"].items()
+    for ref in refs:
+        listed = content[f"{ref}s"]
+        assert entity["properties"][f"{ref}_refs"] == [f"{one['seq']}:{one['hash']}" for one in listed]
+        assert entity["properties"][f"{ref}_hashes"] == [one["hash"] for one in listed]
+    for ref in refs:
+        for broken in ([], [{**REF, "seq": 0}], [{**REF, "hash": "A" * 64}], ["7:a"], {}, None):
+            assert told((kind, {**content, f"{ref}s": broken})) == []
+    for needed in ("claim_key", "authority_status", next(iter(content))):
+        assert told((kind, {**content, needed: ""})) == []
+    assert told((kind, {**content, "authority_status": "authoritative"})) == []
+
+
+SKILL = {
+    "skill_id": "test-first", "name": "Test first", "version": "1", "summary": "Write the failing test first.",
+    "procedure": ["Write a test", "Run pytest"], "applicability": ["Python features"], "citations": ["event 12"],
+}  # fmt: skip
+
+
+@pytest.mark.requirement("R-10")
+def test_a_skill_has_versions_and_neither_its_use_nor_an_outcome_changes_them() -> None:
+    uses = [("skill.applied", {"skill_id": "test-first", "version": "1", "task": "fix it"})] * 10
+    outcome = {"skill_id": "test-first", "version": "1", "task": "fix it", "success_score": 1.5, "evidence": ["pytest"]}
+    records = told(
+        ("skill.proposed", SKILL),
+        ("skill.validated", {"skill_id": "test-first"}),
+        *uses,
+        ("skill.outcome_recorded", outcome),
+        ("skill.deprecated", {"skill_id": "test-first", "version": "2", "rollback": "Use version 1."}),
+    )
+    entities = {(r["body"]["entity_type"], r["body"]["name"]): r["body"] for r in records if r["kind"] == "entity"}
+    assert entities["skill", "skill:test-first"]["summary"] == "Test first"
+    first = entities["skill_version", "skill:test-first:v1"]["properties"]
+    assert {**SKILL, "status": "validated"}.items() <= first.items()
+    second = entities["skill_version", "skill:test-first:v2"]["properties"]
+    assert (second["status"], second["rollback"]) == ("deprecated", "Use version 1.")
+    (kept,) = [body["properties"] for (kind, _), body in entities.items() if kind == "skill_outcome"]
+    assert (kept["success_score"], kept["evidence"]) == (1.0, ["pytest"])
+    has_version = {edge[4] for edge in edges(records) if edge[2] == "has_version"}
+    assert has_version == {"skill:test-first:v1", "skill:test-first:v2"}
+    assert {edge[2] for edge in edges(records)} == {
+        "has_version", "proposed_skill", "validated_skill", "deprecated_skill", "applied_to_task", "recorded_outcome",
+    }  # fmt: skip
+
+
+DECISION = ("decision.made", {"decision": "Keep the trace", "summary": "It is replayable."})
+AIMED = {"entity_name": "Keep the trace", "entity_type": "decision"}
+
+
+@pytest.mark.requirement("R-02")
+def test_a_reinforcement_adds_to_its_target_and_rewrites_nothing() -> None:
+    again = {
+        **AIMED,
+        "summary": "Drop the trace.",
+        "status": "gone",
+        "expires_at": "2020-01-01T00:00:00Z",
+        "importance": 0.9,
+        "reinforcement_count": 3,
+    }
+    plain = told(DECISION)
+    records = told(DECISION, *[("memory.reinforced", again)] * 12)
+    before, after = the(plain, "entity"), next(r for r in records if r["kind"] == "entity")
+    added = {"importance": 0.9, "reinforcement_count": 3, "last_reinforced_at": "2026-08-17T00:00:12.000Z"}
+    assert {**after["body"], "properties": {}} == {**before["body"], "properties": {}}
+    properties = after["body"]["properties"]
+    assert {**added, "last_reinforced_at": properties["last_reinforced_at"]} == properties
+    assert properties["last_reinforced_at"] > after["created_at"]
+    assert {**after, "body": 0} == {**before, "body": 0}
+    assert ("actor", "ada", "reinforced_memory", "decision", "Keep the trace") in edges(records)
+
+
+@pytest.mark.requirement("R-02")
+@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True, None])
+def test_a_count_that_is_no_positive_number_is_dropped(count: Any) -> None:
+    records = told(DECISION, ("memory.reinforced", {**AIMED, "reinforcement_count": count}))
+    (entity,) = [r for r in records if r["kind"] == "entity"]
+    assert "reinforcement_count" not in entity["body"]["properties"]
+
+
+@pytest.mark.requirement("R-02")
+def test_what_nobody_has_told_is_not_told_by_its_reinforcement() -> None:
+    assert [r for r in told(("memory.reinforced", AIMED)) if r["kind"] != "relation"] == []
+
+
+@pytest.mark.requirement("R-03", "X26")
+@pytest.mark.parametrize("feedback", ["irrelevant", "wrong", "helpful"])
+def test_feedback_on_a_memory_is_kept_and_changes_nothing_else(feedback: str) -> None:
+    about = {**AIMED, "feedback": feedback, "source": "keyword", "score": 0.42}
+    plain, heard = told(DECISION), told(DECISION, ("memory.feedback", about))
+    kept = ("memory_feedback", "reinforcement")
+    assert [r for r in heard if r["body"].get("entity_type") not in kept] == plain
+    (audit,) = [r for r in heard if r["body"].get("entity_type") == "memory_feedback"]
+    assert about.items() <= audit["body"]["properties"].items()
+    sessions = [session(n) for n in range(12)]
+    told_of = [
+        [
+            *own,
+            {
+                **own[-1],
+                "event_id": f"x{n}",
+                "sequence": 99,
+                "event_type": "memory.feedback",
+                "content": {"feedback": feedback, "signal": "negative"},
+            },
+        ]
+        for n, own in enumerate(sessions)
+    ]
+    assert law_five(artifacts_of(chain(*told_of))) == law_five(artifacts_of(chain(*sessions)))
 
 
 FIELDS = (
     "decision", "issue", "command", "title", "project", "source", "key", "value", "taskId", "tool_name", "outcome",
     "path", "subagent_session_id", "mode", "summary", "reason", "surface", "to_version", "goalTitle",
+    "skill_id", "task",
 )  # fmt: skip
 
 

@@ -186,7 +186,7 @@ def test_a_pack_has_at_most_256_kb() -> None:
     assert sum(e.token_estimate for e in pack.entries) == pack.token_budget.used
 
 
-@pytest.mark.requirement("C-11")
+@pytest.mark.requirement("C-11", "X36")
 def test_truncated_means_that_an_entry_was_cut_not_that_some_were_dropped() -> None:
     memory = fetched(distinct(10))
     whole = sum(e.token_estimate for e in ask(memory).entries[:3])
@@ -263,10 +263,38 @@ def test_an_expired_episode_is_no_candidate() -> None:
     assert pack.assembly_metadata.candidate_count == 1
 
 
-def test_an_artifact_for_other_agents_is_no_candidate() -> None:
-    scoped = artifact("a1", validity_scope={"agent_ids": ["agent-1"]})
-    assert not ask(fetched([], [scoped]), agent_id="agent-2").entries
-    assert ask(fetched([], [scoped]), agent_id="agent-1").entries
+@pytest.mark.requirement("A-23")
+@pytest.mark.parametrize(
+    ("scope", "within", "outside"),
+    [
+        ({"agent_ids": ["agent-1"]}, {"agent_id": "agent-1"}, {"agent_id": "agent-2"}),
+        ({"tenant_ids": ["acme"]}, {}, {"tenant_id": "globex"}),
+        ({"tags": ["prod"]}, {"tags": ["prod"]}, {"tags": ["test"]}),
+        ({"time_range": {"start": "2026-03-14T03:00:00Z"}}, {}, {"as_of": "2026-03-14T02:59:59Z"}),
+        ({"time_range": {"end": "2026-03-14T03:00:00Z"}}, {"as_of": "2026-03-14T02:59:59Z"}, {}),
+    ],
+)
+def test_an_artifact_is_no_candidate_beyond_its_scope(
+    scope: dict[str, Any], within: dict[str, Any], outside: dict[str, Any]
+) -> None:
+    scoped = fetched([], [artifact("a1", validity_scope=scope, created_at=format_ms(T0 - 86_400_000))])
+    assert [e.source_id for e in ask(scoped, **within).entries] == ["a1"]
+    assert ask(scoped, **outside).assembly_metadata.candidate_count == 0
+
+
+@pytest.mark.requirement("A-23")
+@pytest.mark.parametrize("scope", [None, {}, {"conditions": ["a maintenance window is open"]}])
+def test_without_agents_tenants_tags_and_time_an_artifact_is_the_whole_tenant_s(scope: dict[str, Any] | None) -> None:
+    assert ask(fetched([], [artifact("a1", validity_scope=scope)]), agent_id="anybody", tags=["any"]).entries
+
+
+@pytest.mark.requirement("A-29")
+def test_of_twins_with_one_content_hash_a_pack_lists_one() -> None:
+    twins = [artifact("a1"), artifact("a2")]
+    assert twins[0].content_hash == twins[1].content_hash
+    pack = ask(fetched([], twins))
+    assert [e.source_id for e in pack.entries if e.section is Section.PROCEDURES] == ["a1"]
+    assert {d.source_id: d.drop_reason.value for d in pack.dropped_entries or ()} == {"a2": "duplicate"}
 
 
 def test_the_first_of_two_episodes_with_one_id_is_kept() -> None:

@@ -112,7 +112,7 @@ def test_every_section_with_candidates_has_an_entry_where_shares_can_hold_one(gi
     assert {c.section for c in allocate(given, total).placed} == {o.section for o in present}
 
 
-@pytest.mark.requirement("C-10")
+@pytest.mark.requirement("C-10", "X16")
 def test_too_small_a_budget_serves_sections_in_priority_order_and_keeps_the_limit() -> None:
     given = [
         offer(Section.PROCEDURES, 35, [200]),

@@ -27,6 +27,7 @@ from hmx_pipeline.settings import Settings
 NOW_MS = 1_790_000_000_000
 
 
+@pytest.mark.requirement("X23")
 def test_every_section_and_every_type_of_artifact_has_a_name_for_the_clients() -> None:
     names = set(get_args(synthesize.Asked))
     assert {section.clients_name for section in Section} <= names

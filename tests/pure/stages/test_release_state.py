@@ -61,6 +61,13 @@ CASES = [
 ]
 
 
+def unsalient(output: Output) -> Any:
+    """What it says but for its salience, which the steps of these releases do not hold."""
+    value = orjson.loads(output.value or b"{}")
+    value.pop("salience", None)
+    return value
+
+
 @pytest.mark.parametrize(("format_", "stage", "cut"), CASES)
 def test_state_of_an_earlier_release_goes_on_with_the_outputs_of_a_run_that_was_never_interrupted(
     format_: int, stage: str, cut: int
@@ -78,8 +85,9 @@ def test_state_of_an_earlier_release_goes_on_with_the_outputs_of_a_run_that_was_
         return
     episodes = on(EPISODES, went_on)
     assert episodes == on(EPISODES, whole)[-len(episodes) :]
-    last = {output.key: output for output in whole if output.topic == EVIDENCE}
-    assert all(last[key] == output for key, output in {o.key: o for o in went_on if o.topic == EVIDENCE}.items())
+    last = {output.key: unsalient(output) for output in whole if output.topic == EVIDENCE}
+    said = {output.key: unsalient(output) for output in went_on if output.topic == EVIDENCE}
+    assert said.items() <= last.items()
 
 
 def on(topic: str, outputs: list[Output]) -> list[Output]:

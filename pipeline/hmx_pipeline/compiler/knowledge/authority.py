@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge.claim_names import USER
-from hmx_pipeline.contracts.agent_types import AGENT_TYPES
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
+from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import UNPROVEN, Contribution
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord, Memory
 
@@ -18,11 +19,14 @@ EVENT: Final = "event"
 QUOTED: Final = "quoted"
 _OF: Final[Mapping[str, Authority]] = {EVENT: Authority.USER, **{one.value: one for one in Authority}}
 _STATES: Final = {
-    row.projection.entity: row.projection.says[0].memory
-    for row in AGENT_TYPES.values()
-    if row.projection is not None and row.projection.entity and row.projection.says
+    **{entity: Memory.POLICY for entity, shelf in SHELVES.items() if shelf is Shelf.PROCEDURE},
+    **{
+        row.projection.entity: row.projection.says[0].memory
+        for row in AGENT_TYPES.values()
+        if row.projection is not None and row.projection.entity and row.projection.says
+    },
 }
-"""Entity type → what its events state."""
+"""Entity type → what its events state. A skill tells others what to do, as a rule does."""
 _TYPES: Final = ("type", "source_type", "target_type")
 SHOWN: Final = "authority"
 """Key of a record's body that says it."""

@@ -12,10 +12,13 @@ import orjson
 
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
+from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
+from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import Contribution, Projected, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import Kind
 from hmx_pipeline.contracts.limits import SEGMENT_STATEMENTS, SEGMENT_UNKNOWN
+from hmx_pipeline.contracts.memory_types import LEDGER
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.segments.pairing import Action
 
@@ -24,6 +27,10 @@ _SEEN: Final = 8
 _OUTCOMES: Final = 16
 _UNKNOWN: Final = "event"
 """Entity type of events of an unknown type."""
+_FOUNDS: Final = {
+    edge.relation for row in AGENT_TYPES.values() if row.projection for edge in row.projection.edges if edge.founds
+}
+"""Relations whose source is an entity because of them."""
 Seen = dict[str, Any]
 
 
@@ -32,18 +39,32 @@ def _projected(segment: Segment) -> list[tuple[Step, Projected]]:
 
 
 def _extract_entities(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
-    found = [(step, made) for step, made in _projected(segment) if made.entity]
+    found = [(step, made) for step, made in _projected(segment) if made.entity not in ("", LEDGER)]
     unknown = {step.event_id for step, made in found if made.entity == _UNKNOWN}
     surplus = set(list(dict.fromkeys(s.event_id for s, _ in found if s.event_id in unknown))[:-SEGMENT_UNKNOWN])
     return _extracted(
         (
-            join_key(made.entity, made.name),
-            {"type": made.entity, "name": made.name},
-            {"at": step.at, "event": step.event_id, "summary": made.summary, "properties": made.properties},
+            join_key(entity, name),
+            {"type": entity, "name": name},
+            {
+                "at": step.at,
+                "event": step.event_id,
+                "summary": summary,
+                "properties": properties,
+                **({"again": True} if made.again else {}),
+            },
         )
         for step, made in found
         if step.event_id not in surplus
+        for entity, name, summary, properties in _entities(made)
     )
+
+
+def _entities(made: Projected) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    yield made.entity, made.name, made.summary, made.properties
+    for source_type, source, relation, *target in made.edges:
+        if relation in _FOUNDS and target == [made.entity, made.name]:
+            yield source_type, source, str(made.properties.get("name", "")), {}
 
 
 def _extract_relations(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
@@ -51,7 +72,12 @@ def _extract_relations(segment: Segment, _: SegmentOutcome, __: Sequence[Action]
         (
             join_key(*edge),
             dict(zip(("source_type", "source", "relation", "target_type", "target"), edge, strict=True)),
-            {"at": step.at, "event": step.event_id, "summary": made.summary},
+            {
+                "at": step.at,
+                "event": step.event_id,
+                "summary": made.summary,
+                **({} if made.expires is None else {"expires": made.expires}),
+            },
         )
         for step, made in _projected(segment)
         for edge in made.edges
@@ -64,16 +90,23 @@ def _extracted(found: Iterable[tuple[str, dict[str, str], Seen]]) -> list[Extrac
     for key, named, one in found:
         about[key] = named
         seen[key].append(one)
+    kept = {key: _kept(seen[key]) for key in list(about)[:SEGMENT_STATEMENTS]}
     return [
         Extracted(
             key=key,
-            source_events=list(dict.fromkeys(one["event"] for one in seen[key][-_SEEN:])),
+            source_events=list(dict.fromkeys(one["event"] for one in told)),
             outcome=SegmentOutcome.UNKNOWN,
             tags=[],
-            body={**named, "seen": seen[key][-_SEEN:]},
+            body={**about[key], "seen": told},
         )
-        for key, named in list(about.items())[:SEGMENT_STATEMENTS]
+        for key, told in kept.items()
     ]
+
+
+def _kept(seen: Sequence[Seen]) -> list[Seen]:
+    """Return the last ones, and the last that only adds to others."""
+    added = [one for one in seen if "again" in one]
+    return [*[one for one in seen if "again" not in one][-_SEEN:], *added[-1:]]
 
 
 def _in_order(contributions: Sequence[Contribution]) -> list[Seen]:
@@ -82,20 +115,31 @@ def _in_order(contributions: Sequence[Contribution]) -> list[Seen]:
 
 
 def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
-    seen = _in_order(contributions)
+    told = _in_order(contributions)
+    seen = [one for one in told if "again" not in one]
+    if not seen:
+        return []
     about = contributions[-1].body
     properties: dict[str, Any] = {}
-    for one in seen:
+    for one in told:
         properties.update(one["properties"])
+        if "again" in one and "status" not in one["properties"]:
+            properties["last_reinforced_at"] = format_ms(one["at"])
+    events = {one["event"] for one in seen}
+    contributions = [c for c in contributions if not events.isdisjoint(c.source_events)]
     summary = _summary(seen)
     outcomes = [[format_ms(o["at"]), o["properties"]["outcome"]] for o in seen if o["properties"].get("outcome")]
     body = {"entity_type": about["type"], "name": about["name"], "summary": summary, "properties": properties}
+    if seen[-1]["at"] > seen[0]["at"]:
+        body["last_at"] = format_ms(seen[-1]["at"])
     if outcomes:
         body["outcomes"] = outcomes[-_OUTCOMES:]
     status = properties.get("status")
-    named = f"{about['type'].replace('_', ' ')} {about['name']}" + (f" ({status})" if status else "")
+    # What is diagnostic goes by an id, which tells a reader nothing.
+    what = f" {about['name']}" if SHELVES.get(about["type"]) is not Shelf.QUESTION else ""
+    named = f"{about['type'].replace('_', ' ')}{what}" + (f" ({status})" if status else "")
     text = summary if about["type"] == _UNKNOWN and summary else f"{named}: {summary}" if summary else named
-    return [_statement(Kind.ENTITY, text, body, seen, contributions)]
+    return [_statement(Kind.ENTITY, text, body, seen, contributions, Projected(properties=properties).expires)]
 
 
 def _relation(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
@@ -104,7 +148,8 @@ def _relation(contributions: Sequence[Contribution], _: Sequence[Contribution] =
     summary = _summary(seen)
     text = f"{about['source']} {about['relation'].replace('_', ' ')} {about['target']}"
     body = {**about, "summary": summary}
-    return [_statement(Kind.RELATION, f"{text}: {summary}" if summary else text, body, seen, contributions)]
+    expires = next((one["expires"] for one in reversed(seen) if "expires" in one), None)
+    return [_statement(Kind.RELATION, f"{text}: {summary}" if summary else text, body, seen, contributions, expires)]
 
 
 def _summary(seen: Sequence[Seen]) -> str:
@@ -112,7 +157,12 @@ def _summary(seen: Sequence[Seen]) -> str:
 
 
 def _statement(
-    kind: Kind, text: str, body: dict[str, Any], seen: Sequence[Seen], contributions: Sequence[Contribution]
+    kind: Kind,
+    text: str,
+    body: dict[str, Any],
+    seen: Sequence[Seen],
+    contributions: Sequence[Contribution],
+    expires: int | None,
 ) -> Statement:
     sessions = len({c.session_id for c in contributions})
     return Statement(
@@ -124,6 +174,7 @@ def _statement(
         source_events=[one["event"] for one in seen],
         sources=contributions,
         start=int(seen[0]["at"]),
+        end=expires,
     )
 
 

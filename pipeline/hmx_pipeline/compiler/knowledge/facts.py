@@ -58,6 +58,8 @@ class _SegmentClaim(NamedTuple):
     """The owner, if the claim is about somebody's own thing."""
     passes: bool
     """True if it stands only when another session says the same."""
+    expires: int | None
+    """When it stops to hold, if its event says so."""
 
 
 class _SegmentClaims(NamedTuple):
@@ -86,6 +88,7 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
                 step.at, step.event_id, by, _of(person, claim) if person else claim, step.subject,
                 _whose(claim.subject, speaker(step.text), person),
                 context.passes(at, claim, introduced=bool(introduced)),
+                step.projected.expires if step.projected is not None else None,
             )
             for at, by, claim in made
             for step in (segment.steps[at],)
@@ -216,6 +219,7 @@ def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extract
                     "who": one.who,
                     "updates": one.claim.updates,
                     **validity(one.claim.said, one.at)._asdict(),
+                    **({} if one.expires is None else {"until": one.expires}),
                 }
                 for one in said
             ],

@@ -6,7 +6,7 @@ records depend on history, because their end is the time of withdrawal.
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
 from hmx_pipeline.compiler.knowledge.authority import SHOWN, Trust
@@ -15,15 +15,11 @@ from hmx_pipeline.compiler.knowledge.rulings import ruled
 from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_key, scope_of
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import TimeRange
-from hmx_pipeline.contracts.evidence import Contribution, Pattern
-from hmx_pipeline.contracts.ids import content_id
-from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, mean_salience
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing, knowledge_id
 from hmx_pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.contracts.timestamps import format_ms
-
-_TIMELESS: Final = 0
-"""Fixed time in record ids, so that an id stays when earlier evidence arrives later."""
 
 
 def _none(_: str, __: bool) -> Sequence[Contribution]:
@@ -65,7 +61,7 @@ def _testifying(
     if not c.subject:
         return c
     own = Pattern(about.type, scope_key(c.subject, about.key))
-    told = [one for one in c.body[kind.items] if _id(c.tenant_id, own, kind.named(one)) not in taken_back]
+    told = [one for one in c.body[kind.items] if knowledge_id(c.tenant_id, own, kind.named(one)) not in taken_back]
     if len(told) == len(c.body[kind.items]):
         return c
     return c.saying(**{kind.items: told}) if told else None
@@ -98,10 +94,12 @@ def _with_authority(said: Statement, trust: Trust) -> Statement:
 def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
     events = list(dict.fromkeys(said.source_events))
     body = dict(said.body)
+    if (salience := mean_salience(c.salience for c in said.sources)) is not None:
+        body["salience"] = salience
     if len(events) > KNOWLEDGE_SOURCES:
         body["source_events_omitted"] = len(events) - KNOWLEDGE_SOURCES
     return KnowledgeRecord(
-        record_id=_id(tenant_id, about, said.name),
+        record_id=knowledge_id(tenant_id, about, said.name),
         kind=said.kind,
         tenant_id=tenant_id,
         pattern=about.text,
@@ -116,13 +114,9 @@ def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
         agent_id=alone(c.agent_id for c in said.sources) or None,
         created_at=format_ms(said.start),
         validity=TimeRange(start=format_ms(said.start), end=None if said.end is None else format_ms(said.end)),
-        superseded_by=_id(tenant_id, about, said.superseded_by) if said.superseded_by else None,
+        superseded_by=knowledge_id(tenant_id, about, said.superseded_by) if said.superseded_by else None,
         subject_id=said.subject or scope_of(about.key)[0] or None,
     )
-
-
-def _id(tenant_id: str, about: Pattern, name: str) -> str:
-    return content_id(_TIMELESS, "knowledge", tenant_id, about.type, about.key, name)
 
 
 class PublishedRecords(NamedTuple):

@@ -1,0 +1,41 @@
+"""The reinforcement ledger, as its readers see it: how much a memory was reinforced, and how that fades (taxonomy)."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from hmx_pipeline.contracts.timestamps import milliseconds
+
+WEIGHTS: Final[Mapping[str, float]] = {"surfaced": 1.05, "confirmed": 1.5, "promoted": 2.0, "invalidated": 0.2}
+REINFORCES: Final = "memory.reinforcement"
+"""Type of the events that make the ledger. They are no part of what happened, so no time passes with them."""
+LEAST: Final = 0.01
+MOST: Final = 10.0
+"""Bounds of a factor, and the most that an event may weigh."""
+_HALVED_MS: Final = 30 * 24 * 3600 * 1000
+
+
+class Reinforced(NamedTuple):
+    """What the ledger says of one memory."""
+
+    factor: float = 1.0
+    at: int = 0
+    """When it was reinforced last, in milliseconds; 0 if never."""
+
+
+def memory_hash(source_id: str) -> str:
+    """Return the hash by which the ledger names an event, a record or an artifact."""
+    return sha256(source_id.encode(errors="surrogatepass")).hexdigest()
+
+
+def reinforced(record: Mapping[str, Any]) -> Reinforced:
+    properties = record["body"]["properties"]
+    return Reinforced(properties["factor"], milliseconds(properties["last_reinforced_at"]))
+
+
+def salience(known: Reinforced, created: int, now: int) -> float:
+    """Return the salience. It fades from the last reinforcement on, else from the memory's own time, so that nothing
+    outranks a reinforced memory for ever because nobody ever saw it."""
+    age = max(0, now - (known.at or created))
+    faded: float = known.factor * 0.5 ** (age / _HALVED_MS)
+    return min(MOST, max(LEAST, faded))
