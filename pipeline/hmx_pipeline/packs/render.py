@@ -122,5 +122,5 @@ def begun(text: str, limit: int) -> str:
 
 
 def _whole_actions(text: str) -> str:
-    """Drop a command that was cut in the middle: half a command may do something else."""
-    return text[: text.rindex("`")].rstrip() if text.count("`") % 2 else text
+    """Drop a command or block that was cut in the middle: half a command may do something else."""
+    return text[: text.rindex("`")].removesuffix("``").rstrip() if text.count("`") % 2 else text
