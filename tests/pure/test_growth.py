@@ -81,7 +81,7 @@ WORDS = {
     "intake.secret_rules.as_read", "packs.render.workflow", "knowledge.reinforcements.ledger_id",
 }  # fmt: skip
 """Asked by measured functions, of texts that no shape here has."""
-SEARCHED = {"packs.render.cut"}
+SEARCHED = {"packs.render.cut", "packs.render.begun"}
 """A binary search: n log n of a text that a pack's entry bounds."""
 NOT_MEASURED = OWN | FIXED | WORDS | SEARCHED
 

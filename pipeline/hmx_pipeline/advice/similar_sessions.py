@@ -58,7 +58,8 @@ def sought(question: str, session: Sequence[Step]) -> SessionQuery:
 
 def course_so_far(question: str, session: Sequence[Step]) -> ActionTrace:
     """Return the running session's action trace. The question counts as the user's first message."""
-    asked = Step(event_id="", at=0, role=Role.MESSAGE, actor="user", text=question)
+    # It has an id, because an error without a parent would name a message without one.
+    asked = Step(event_id="question", at=0, role=Role.MESSAGE, actor="user", text=question)
     return under_way([asked, *session])
 
 

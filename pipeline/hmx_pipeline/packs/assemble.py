@@ -80,7 +80,7 @@ def _spread(
     """Drop duplicates and irrelevant candidates of each section, then spread the budget over the rest."""
     drops: list[Drop] = []
     offers: list[Offer] = []
-    told, told_by = SaidElsewhere(tellers), set[tuple[str, str, str]]()
+    told, told_by = SaidElsewhere(tellers, ask.request.query), set[tuple[str, str, str]]()
     standing = [each for each in tellers if each.always]
     for rule, ordered in found.items():
         kept, dropped, by = _sift(ordered, standing if SourceType.EPISODE in rule.section.permitted else (), told)
@@ -110,6 +110,8 @@ def _sift(
             drops.append(Drop(each, DropReason.LOW_RELEVANCE, because))
         elif each.barred is not None:
             drops.append(Drop(each, each.barred.reason, each.barred.because))
+        elif told.by_question(each):
+            drops.append(Drop(each, DropReason.DUPLICATE, "the question says the same"))
         elif (teller := told.by(each)) is not None:
             by.add(teller.key)
             drops.append(Drop(each, DropReason.DUPLICATE, f"{teller.source_id} says the same"))

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from hmx_pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
-from hmx_pipeline.packs.near_duplicates import Mark, alike, mark, near, told, words
+from hmx_pipeline.contracts.safe_text import as_data
+from hmx_pipeline.packs.near_duplicates import Mark, alike, folded, in_order, mark, near, told, words
 from hmx_pipeline.retrieval.score import Components
 
 _AS_WELL: Final = 0.9
@@ -72,13 +73,19 @@ class EntryCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class SaidElsewhere:
-    """What candidates of other sections say, indexed by the events they rest on."""
+    """What candidates of other sections say, indexed by the events they rest on; and what the question says."""
 
-    def __init__(self, candidates: Iterable[EntryCandidate]) -> None:
+    def __init__(self, candidates: Iterable[EntryCandidate], question: str) -> None:
+        self._asked = {mark(folded(said)): in_order(as_data(said)) for said in (question, *question.splitlines())}
         self._by_event: defaultdict[str, list[EntryCandidate]] = defaultdict(list)
         for each in candidates:
             for event in each.events:
                 self._by_event[event].append(each)
+
+    def by_question(self, candidate: EntryCandidate) -> bool:
+        """Return True for a wish in the words of the question, or of one of its lines. Who asks knows it."""
+        asked = self._asked.get(candidate.mark, ()) if candidate.asks and candidate.mark else ()
+        return len(asked) > 0 and in_order(candidate.text)[-len(asked) :] == asked
 
     def by(self, candidate: EntryCandidate) -> EntryCandidate | None:
         """Return the candidate that says the same from the same events in a better form: a procedure instead of the

@@ -44,7 +44,7 @@ class Threshold(NamedTuple):
 
 
 OF_EPISODES: Final = Threshold(0.6, 0.2, 0.28, 3_600)
-OF_ARTIFACTS: Final = Threshold(0.4, ANY)
+OF_ARTIFACTS: Final = Threshold(0.3, ANY)
 OF_KNOWLEDGE: Final = Threshold(0.4, ANY)
 
 

@@ -1,19 +1,23 @@
 """A pack as Markdown text to paste: about 150 words, each entry with its id.
 
 Input: the placed entries and the intent of the question. Output: the text, or a sentence that says that nothing
-answers. Lines are kept whole, because half a command may do something else.
+answers. Lines of what was learnt are kept whole, because half a command may do something else; of what somebody said
+the beginning is.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hmx_pipeline.contracts.pack import ENTRY_MARK, Section
+from hmx_pipeline.contracts.pack import ENTRY_MARK, Section, SourceType
 from hmx_pipeline.packs.candidates import EntryCandidate
 from hmx_pipeline.packs.near_duplicates import told, words
+from hmx_pipeline.packs.render import begun
 
 WORDS: Final = 150
 """Another entry is started while the text has fewer words."""
+SAID: Final = 60
+"""Most words of what somebody said, or one long message would be all of the text."""
 NOTHING: Final = "Memory holds nothing that answers this."
 _NEAR: Final = 0.4
 """Least share of the best relevance that an entry needs here."""
@@ -60,6 +64,7 @@ def _of(placed: Sequence[EntryCandidate], sections: Sequence[Section]) -> Iterat
 def _lines(each: EntryCandidate, intent: str) -> list[str]:
     """Return an entry's lines; if a failure is asked about and the procedure has remedies, only those."""
     first, *rest = each.text.removeprefix(ENTRY_MARK).lstrip().splitlines()
+    first = begun(first, SAID) if each.source_type is SourceType.EPISODE else first
     remedies = [line for line in rest if _REMEDY.match(line)] if intent == "failure" else []
     return [first, *(remedies or [line for line in rest if not _BESIDE.match(line)])]
 

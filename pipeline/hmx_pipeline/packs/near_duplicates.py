@@ -58,7 +58,7 @@ def near(marks: Sequence[Mark]) -> list[tuple[int, int]]:
 
 
 def words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))
+    return frozenset(in_order(text))
 
 
 def folded(text: str) -> str:
@@ -72,6 +72,10 @@ def folded(text: str) -> str:
 def told(one: Set[str], by: Set[str]) -> bool:
     """Return True if `by` contains at least four fifths of the words of `one`; False if `one` has none."""
     return bool(one) and 5 * len(one & by) >= 4 * len(one)
+
+
+def in_order(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
 
 
 def alike(one: Set[str], other: Set[str]) -> bool:

@@ -225,9 +225,12 @@ def _bound(ask: PackQuery, fetched: MemorySnapshot) -> dict[str, Bound]:
     return {each.artifact_id: bound(each.content, question) for each in procedures}
 
 
-def _raw(ask: PackQuery, found: Sequence[FoundSource[Artifact]], values: Mapping[str, Bound]) -> list[float]:
+def _raw(
+    ask: PackQuery, found: Sequence[FoundSource[Artifact]], values: Mapping[str, Bound], whole: int
+) -> list[float]:
     """Return BM25 scores. Procedures gain by how similar their goals are, and lose if the question fits their slots
-    worse; both are relative to the best of them."""
+    worse; both are relative to the best of them. Goals as similar as one sentence of the question are worth as much
+    as that share of its words."""
     procedures = [each for each in found if each.source.artifact_id in values]
     own = [values[each.source.artifact_id] for each in procedures]
     claimed = len({word for each in own for word in each.sure.values()})
@@ -235,7 +238,8 @@ def _raw(ask: PackQuery, found: Sequence[FoundSource[Artifact]], values: Mapping
     best, most = max((each.bm25 for each in procedures), default=0), max(fits, default=0.0)
     near = nearness(ask.request.query, [each.source.content.get("goals", ()) for each in procedures])
     raised = {
-        each.source.artifact_id: (each.bm25 + best * share) * (1 - _UNFIT * (most - fit) / (most or 1.0))
+        each.source.artifact_id: max(each.bm25 + best * share, share * whole)
+        * (1 - _UNFIT * (most - fit) / (most or 1.0))
         for each, share, fit in zip(procedures, near, fits, strict=True)
     }
     return [raised.get(each.source.artifact_id, float(each.bm25)) for each in found]
@@ -249,7 +253,7 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
     ]
     standing = ask.best(standing, ARTIFACTS)
     forbidden = _forbidden(ask, fetched.policies)
-    bests = _raw(ask, [found for found, *_ in standing], values)
+    bests = _raw(ask, [found for found, *_ in standing], values, fetched.whole.artifacts)
     highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
     scored, top = [], max(bests, default=0.0) / highest
     least = ask.cutoff.least(OF_ARTIFACTS, top)

@@ -120,6 +120,12 @@ def cut(text: str, limit: int) -> str | None:
     return kept + MARKER if kept else None
 
 
+def begun(text: str, limit: int) -> str:
+    """Return the beginning of a line, cut to `limit` words; a cut text says so."""
+    said = text.split()
+    return text if len(said) <= limit else _whole_actions(" ".join(said[:limit])) + MARKER
+
+
 def _whole_actions(text: str) -> str:
-    """Drop a command that was cut in the middle: half a command may do something else."""
-    return text[: text.rindex("`")].rstrip() if text.count("`") % 2 else text
+    """Drop a command or block that was cut in the middle: half a command may do something else."""
+    return text[: text.rindex("`")].removesuffix("``").rstrip() if text.count("`") % 2 else text

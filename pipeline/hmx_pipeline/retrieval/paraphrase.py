@@ -1,7 +1,8 @@
 """Character n-gram similarity of a question to the goals of procedures: `Umstellung` finds `umstellen`.
 
-Input: a question, and the goals of each procedure. Output: for each the share, 0 to 1, of the weights of the question's
-n-grams that it contains. An n-gram weighs more, the fewer procedures contain it. Works in any language.
+Input: a question, and the goals of each procedure. Output: for each the share, 0 to 1, of the weights of the n-grams of
+one of the question's sentences that it contains. An n-gram weighs more, the fewer procedures contain it. Works in any
+language.
 """
 
 import re
@@ -18,12 +19,22 @@ _PIECE: Final = 4
 _WORDS: Final = 64
 _WORD: Final = re.compile(r"[^\W\d_]{2,32}")
 _SLOT: Final = re.compile(r"<[^<>]*>")
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
+_SENTENCES: Final = 8
+_SAYS: Final = 3
+"""Fewest words of a sentence that can be a wish."""
 
 
 def nearness(question: str, goals: Sequence[Sequence[str]]) -> list[float]:
+    """A request tells its wish in one sentence. Who asks and why stand in others, and no procedure has their words."""
     held = [_pieces(tuple(own)) for own in goals]
     having = Counter(piece for own in held for piece in own)
-    asked = _pieces((question,))
+    sentences = [said for said in _SENTENCE.split(question)[:_SENTENCES] if len(set(_words(said))) >= _SAYS]
+    found = [_near(_pieces((said,)), held, having) for said in sentences or [question]]
+    return [max(shares) for shares in zip(*found, strict=True)]
+
+
+def _near(asked: frozenset[str], held: Sequence[frozenset[str]], having: Counter[str]) -> list[float]:
     weight = {piece: log(1 + len(held) / max(1, having[piece])) for piece in sorted(asked)}
     whole = sum(weight.values())
     return [sum(weight[piece] for piece in sorted(asked & own)) / whole if whole else 0.0 for own in held]
@@ -31,8 +42,12 @@ def nearness(question: str, goals: Sequence[Sequence[str]]) -> list[float]:
 
 @remembered(2 * MB)
 def _pieces(texts: tuple[str, ...]) -> frozenset[str]:
-    words = (word for text in texts for word in _WORD.findall(_SLOT.sub(" ", text.casefold()))[:_WORDS])
-    return frozenset(piece for word in words if word not in STOP_WORDS for piece in _of(word))
+    return frozenset(piece for text in texts for word in _words(text) for piece in _of(word))
+
+
+def _words(text: str) -> list[str]:
+    found = _WORD.findall(_SLOT.sub(" ", text.casefold()))[:_WORDS]
+    return [word for word in found if word not in STOP_WORDS]
 
 
 def _of(word: str) -> Iterable[str]:

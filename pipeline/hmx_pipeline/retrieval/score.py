@@ -96,10 +96,6 @@ class Components(msgspec.Struct, frozen=True, gc=False):
     provenance: float
     salience: float
 
-    def score(self, weights: RankingWeights) -> float:
-        """Return the weighted mean; equal weights if all are zero."""
-        return self.mean(shares(weights))
-
     def mean(self, shares: Shares, best: float = 1.0) -> float:
         """Return the mean with relevance divided by `best`, the best relevance of the kind. So relevance decides the
         order even if no source answers much of the question, but then all scores are lower."""
@@ -114,7 +110,8 @@ class Components(msgspec.Struct, frozen=True, gc=False):
 
 
 def shares(weights: RankingWeights) -> Shares:
-    """Normalise the weights. Divides by the largest first, because a sum of huge weights would overflow."""
+    """Normalise the weights; equal ones if all are zero. Divides by the largest first, because a sum of huge weights
+    would overflow."""
     asked = (weights.relevance, weights.recency, weights.provenance, weights.salience)
     largest = max(asked)
     scaled = [weight / largest if largest else 1.0 for weight in asked]

@@ -5,8 +5,9 @@ from itertools import permutations
 import orjson
 import pytest
 
+from hmx_pipeline.advice.next_after_error import RecoveryStep
 from hmx_pipeline.advice.recommendations import NOTHING, guide
-from hmx_pipeline.advice.similar_sessions import precedent_terms, sought
+from hmx_pipeline.advice.similar_sessions import course_so_far, failure, precedent_terms, sought
 from hmx_pipeline.compiler.extract import contributions
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Step
@@ -98,6 +99,11 @@ def test_precedents_are_found_by_their_goal_by_what_was_done_and_by_what_failed(
     shared = {c.session_id: len(terms.intersection(precedent_terms(orjson.loads(c.to_json())))) for c in PAST[::-1]}
     assert shared[session] == max(shared.values()) > 0
     assert sum(count == shared[session] for count in shared.values()) == (2 if session == "a" else 1)
+
+
+def test_an_error_that_names_no_parent_belongs_to_the_action_before_it() -> None:
+    steps = [*under_way("build", "check"), Step(event_id="e", at=9, role=Role.ERROR, index=9, name="red", ok=False)]
+    assert failure(course_so_far("what now", steps)) == RecoveryStep("check", "red")
 
 
 def test_files_are_looked_for_by_their_names_and_by_goals() -> None:

@@ -97,7 +97,7 @@ def test_a_pack_is_text(terminal: Terminal, text: str) -> None:
         structs.replace(each.source, text=f"deploy {text}", event_id=f"{i}{text}") for i, each in enumerate(found)
     ]
     held = [structs.replace(one, source=source, made=Made()) for one, source in zip(found, sources, strict=True)]
-    request = PackRequest(query=f"deploy {text}", tenant_id="acme", explain=True)
+    request = PackRequest(query=f"how to deploy {text}", tenant_id="acme", explain=True)
     made = assemble(request, plan(request), replace(fetched(), episodes=tuple(held)))
     hints = WorkflowHints(suggested_next_steps=[], blockers=[f"x {text}"])
     commands.show_pack(made.model_copy(update={"workflow_hints": hints}))

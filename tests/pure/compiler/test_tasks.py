@@ -7,7 +7,7 @@ import pytest
 
 from hmx_pipeline.compiler.tasks.procedure import Procedure, procedure, verdict
 from hmx_pipeline.compiler.tasks.run_clusters import RunFeatures, known, tasks
-from hmx_pipeline.compiler.tasks.slots import described, like
+from hmx_pipeline.compiler.tasks.slots import described, like, slot_lines
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction, body
 from hmx_pipeline.contracts.evidence import segment_rank
 from hmx_pipeline.segments.commands import wordlike
@@ -150,6 +150,18 @@ def test_an_action_that_failed_once_and_works_again_stays() -> None:
         return run(number, f"Publish {room}", f"lint {room}", *done)
 
     assert steps(learnt([published(n) for n in range(9)]))[-1].startswith("portal add")
+
+
+def test_slots_that_are_filled_from_one_place_take_one_line() -> None:
+    slots = {name: {"source": "earlier", "like": []} for name in ("order", "item", "card")}
+    lines = list(
+        slot_lines(slots | {"size": {"source": "goal", "like": ["0000"]}, "town": {"source": "goal", "like": []}})
+    )
+    assert lines == [
+        "<size> stands in the wish and looks like 0000",
+        "<order>, <item>, <card> are what earlier results say",
+        "<town> stands in the wish",
+    ]
 
 
 def test_what_is_to_be_done_is_never_a_slot_filled_with_what_an_earlier_text_says() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from hmx_pipeline.packs.markdown import NOTHING, WORDS
+from hmx_pipeline.packs.render import MARKER
 from tests.pure.packs.test_assemble import ask
 from tests.pure.packs.test_drops import knowing, record
 from tests.support.memory import artifact, episode, fetched, procedure
@@ -46,6 +47,22 @@ def test_an_entry_is_told_whole_or_not_at_all() -> None:
     assert all(step in told for step in steps)
     assert "`a2`" not in told
     assert len(told.split()) > WORDS
+
+
+def test_a_long_message_leaves_room_for_others_and_says_that_it_is_cut() -> None:
+    long = f"Staging was slow, then came `top -b -n1` {'and much more ' * 60}"
+    told = text(episode("e1", long), episode("e2", "Staging is deployed by the night shift", index=1))
+    assert "night shift" in told
+    assert "`top -b -n1`" in told
+    assert MARKER in told
+    assert len(told.split()) < WORDS
+
+
+def test_a_long_message_is_not_cut_within_a_command() -> None:
+    slow = "was slow and " * 18
+    for half in ("`helm upgrade shop --set image.tag=1`", "``` pod not ready ```"):
+        told = text(episode("e1", f"Staging {slow}{half} {'helped ' * 9}"))
+        assert f"slow and{MARKER} (`e1`)" in told
 
 
 def test_only_who_asks_for_a_text_gets_one_and_other_packs_keep_their_id() -> None:

@@ -28,6 +28,15 @@ def test_the_one_that_answers_best_stands_for_all() -> None:
     assert ids(ask(replace(found, episodes=best))) == ["e2"]
 
 
+def test_a_wish_in_the_words_of_the_question_is_no_answer() -> None:
+    asked = "Is cart 1.4 <live> on the north cluster?\nI need it today"
+    again = [episode("again", asked), episode("line", "I need it today!", index=1)]
+    for other in ("Is cart 1.5 <live> on the north cluster?", "Cart 1.4 is <live> on the north cluster"):
+        pack = ask(fetched([*again, episode("other", other, index=2)]), query=asked)
+        assert ids(pack) == ["other"]
+        assert drops(pack) == {"again": "duplicate", "line": "duplicate"}
+
+
 def test_facts_that_differ_in_a_number_are_several() -> None:
     ports = [record(f"k{n}", f"The port of the ledger service is 80{n}0") for n in range(3)]
     assert len(ids(ask(knowing(*ports)))) == 3

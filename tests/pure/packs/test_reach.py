@@ -84,3 +84,11 @@ def test_standing_rules_stay_whatever_is_asked() -> None:
     rule = record("r1", "Never push to main", kind="policy", body={"subject": "push to main", "negated": True})
     pack = ask(scored(0.2, knowledge=knowing(rule).knowledge))
     assert [(entry.section, entry.source_id) for entry in pack.entries] == [(Section.CORE, "r1")]
+
+
+def test_a_procedure_for_one_sentence_of_a_request_helps_whatever_the_others_say() -> None:
+    made = artifact("a1", content=procedure("swap") | {"goals": ["Exchange an item of my order"]})
+    memory = MemorySnapshot("v1", 0, artifacts=(FoundSource(made, 150),), whole=Whole(ALL, ALL, ALL))
+    wish, besides = "I would like to exchange an item of an order.", "My name is Mei Kovacs and I live near Denver."
+    assert ids(ask(memory, query=f"{wish} {besides}")) == ["a1"]
+    assert ids(ask(memory, query=besides)) == []

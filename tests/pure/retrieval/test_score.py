@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.pack import RankingWeights
 from hmx_pipeline.retrieval.postings import document_number
-from hmx_pipeline.retrieval.score import Components, recency
+from hmx_pipeline.retrieval.score import Components, recency, shares
 from hmx_pipeline.retrieval.times import TimeSpan
 
 unit = st.floats(0, 1)
@@ -25,7 +25,7 @@ def test_positions_of_all_partitions_have_numbers_of_their_own() -> None:
 @given(components, st.builds(RankingWeights, **dict.fromkeys(NAMES, st.floats(0, allow_infinity=False))))
 def test_a_score_lies_between_its_components(parts: Components, weights: RankingWeights) -> None:
     values = [getattr(parts, name) for name in NAMES]
-    assert min(values) - 1e-6 <= parts.score(weights) <= max(values) + 1e-6
+    assert min(values) - 1e-6 <= parts.mean(shares(weights)) <= max(values) + 1e-6
 
 
 @pytest.mark.requirement("C-14", "X15")
@@ -33,7 +33,7 @@ def test_a_score_lies_between_its_components(parts: Components, weights: Ranking
 @given(components)
 def test_all_weight_on_one_component_is_that_component(name: str, parts: Components) -> None:
     weights = RankingWeights(**{**dict.fromkeys(NAMES, 0.0), name: 1.0})
-    assert parts.score(weights) == round(getattr(parts, name), 6)
+    assert parts.mean(shares(weights)) == round(getattr(parts, name), 6)
 
 
 def test_recency_falls_with_age_against_the_newest_event() -> None:

@@ -35,12 +35,13 @@ _DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all of them are 0
 _TOLD: Final = {
-    "goal": "stands in the wish",
-    "user": "is the user's own",
-    "earlier": "is what an earlier result says",
-    "chosen": "is one of few",
-    "unknown": "differs each time",
+    "goal": ("stands in the wish", "stand in the wish"),
+    "user": ("is the user's own", "are the user's own"),
+    "earlier": ("is what an earlier result says", "are what earlier results say"),
+    "chosen": ("is one of few", "are each one of few"),
+    "unknown": ("differs each time", "differ each time"),
 }
+"""What a pack says of one slot, and of several."""
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
@@ -349,13 +350,15 @@ def _masked(values: Sequence[str]) -> str:
 
 
 def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of them: a value, where one is known, else where it comes from. How ids look says little to
-    who reads, but where one has to be found in a wish."""
+    """What a pack shows of them: a value, where one is known, else where it comes from, in one line for all that come
+    from there. How ids look says little to who reads, but where one has to be found in a wish."""
+    others: dict[str, list[str]] = {}
     for name, slot in slots.items():
         known = [slot["value"]] if "value" in slot else [value for value in slot["like"] if not _MASKED.search(value)]
         if known:
             yield f"<{name}>: {', '.join(known[:_SHOWN])}"
         elif slot["source"] == "goal" and slot["like"]:
             yield f"<{name}> stands in the wish and looks like {' or '.join(slot['like'])}"
-        elif told := _TOLD.get(slot["source"]):
-            yield f"<{name}> {told}"
+        elif slot["source"] in _TOLD:
+            others.setdefault(slot["source"], []).append(f"<{name}>")
+    yield from (f"{', '.join(names)} {_TOLD[source][len(names) > 1]}" for source, names in others.items())
