@@ -9,7 +9,9 @@ import orjson
 import pytest
 
 from hmx_pipeline.compiler.candidate import counting
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.private_words import of_a_team
 from hmx_pipeline.compiler.tasks import own_values
 from hmx_pipeline.compiler.tasks.runs import group
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome, evidence_key
@@ -201,7 +203,13 @@ def test_a_value_that_two_subjects_wished_for_is_shown_and_one_subjects_is_not()
     moves = [run(n, [f"tms look sn-{n}", f"tms move sn-{n} --port {port}"], f"Move sn-{n} to {port}", subject=subject)
              for n, (subject, port) in enumerate(plan)]  # fmt: skip
     (found,) = tasks(moves).values()
-    assert next(slot["like"] for name, slot in found.content["slots"].items() if name == "port") == ["Kiel"]
+    assert _ports(found) == {"Kiel"}
+    (found,) = tasks(of_a_team(moves)).values()
+    assert _ports(found) == {"Kiel", "Wismar", "Emden", "Rostock"}, "a team has no words that one alone may know"
+
+
+def _ports(found: ArtifactCandidate) -> set[str]:
+    return set(found.content["slots"]["port"]["like"])
 
 
 def test_what_a_user_told_that_looks_like_what_others_have_is_the_users_own() -> None:
