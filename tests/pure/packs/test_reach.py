@@ -84,3 +84,18 @@ def test_standing_rules_stay_whatever_is_asked() -> None:
     rule = record("r1", "Never push to main", kind="policy", body={"subject": "push to main", "negated": True})
     pack = ask(scored(0.2, knowledge=knowing(rule).knowledge))
     assert [(entry.section, entry.source_id) for entry in pack.entries] == [(Section.CORE, "r1")]
+
+
+def test_what_a_procedure_takes_from_who_asks_is_beside_it_however_the_question_is_worded() -> None:
+    """Whoever asks for `my depot` needs theirs; another's, and what the procedure does not take, helps nobody."""
+    slots = {"depot": {"source": "user", "like": []}}
+    steps = {**procedure("ship it"), "slots": slots, "goals": ["Ship it to my depot"]}
+    ships = fetched([], [artifact("a1", "task_schema", content=steps)]).artifacts
+    about = {"depot": "ann", "room": "ann", "other": "bob"}
+    bodies = {
+        name: {"memory": "fact", "subject": who, "predicate": "room" if name == "room" else "depot", "object": "x"}
+        for name, who in about.items()
+    }
+    known = tuple(FoundSource(record(name, f"{name} is x", body=body), 1) for name, body in bodies.items())
+    memory = scored(0.3, artifacts=(FoundSource(ships[0].source, 900),), knowledge=known)
+    assert set(ids(ask(memory, query="Send the box there", subject_id="ann"))) == {"a1", "depot"}
