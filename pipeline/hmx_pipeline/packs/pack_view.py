@@ -6,7 +6,7 @@ out: drafts, those for other agents, and those later than `as_of`.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Generic, TypeVar
@@ -193,6 +193,9 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
     hints = workflow_hints(schema.source if schema else None, session, playbooks, guidance)
     named = {step.artifact_id for step in hints.suggested_next_steps} if hints else set()
     known = _known(ask, fetched)
+    if schema is not None:
+        wanted = {name for name, slot in schema.source.content.get("slots", {}).items() if slot["source"] == "user"}
+        known = tuple(replace(each, least=0.0) if _is_own(ask, each.source, wanted) else each for each in known)
     if schema is not None and ask.request.fill is Filling.RELEVANT:
         steps = "\n".join(task_schema.lines(schema.source.content))
         known = tuple(_concerning(steps, found) for found in known)
@@ -417,6 +420,12 @@ def _last_first(found: Sequence[FoundSource[KnowledgeRecord]]) -> list[FoundSour
     handed.sort(key=lambda each: (each.source.body.get("last_at") or each.source.created_at, each.source.record_id))
     scores = {each.source.record_id: best // (place + 1) for place, each in enumerate(reversed(handed))}
     return [msgspec.structs.replace(each, bm25=scores.get(each.source.record_id, each.bm25)) for each in found]
+
+
+def _is_own(ask: PackQuery, source: KnowledgeRecord, wanted: Collection[str]) -> bool:
+    """Return True for the value of the one who asks, which the procedure takes from them."""
+    asks = ask.request.subject_id
+    return source.body.get("predicate") in wanted and (source.body.get("subject") == asks or is_named(source, ask.plan))
 
 
 def _concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRecord]:

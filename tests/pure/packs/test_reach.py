@@ -92,3 +92,18 @@ def test_a_procedure_for_one_sentence_of_a_request_helps_whatever_the_others_say
     wish, besides = "I would like to exchange an item of an order.", "My name is Mei Kovacs and I live near Denver."
     assert ids(ask(memory, query=f"{wish} {besides}")) == ["a1"]
     assert ids(ask(memory, query=besides)) == []
+
+
+def test_what_a_procedure_takes_from_who_asks_is_beside_it_however_the_question_is_worded() -> None:
+    """Whoever asks for `my depot` needs theirs; another's, and what the procedure does not take, helps nobody."""
+    slots = {"depot": {"source": "user", "like": []}}
+    steps = {**procedure("ship it"), "slots": slots, "goals": ["Ship it to my depot"]}
+    ships = fetched([], [artifact("a1", "task_schema", content=steps)]).artifacts
+    about = {"depot": "ann", "room": "ann", "other": "bob"}
+    bodies = {
+        name: {"memory": "fact", "subject": who, "predicate": "room" if name == "room" else "depot", "object": "x"}
+        for name, who in about.items()
+    }
+    known = tuple(FoundSource(record(name, f"{name} is x", body=body), 1) for name, body in bodies.items())
+    memory = scored(0.3, artifacts=(FoundSource(ships[0].source, 900),), knowledge=known)
+    assert set(ids(ask(memory, query="Send the box there", subject_id="ann"))) == {"a1", "depot"}

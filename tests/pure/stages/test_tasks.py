@@ -9,7 +9,9 @@ import orjson
 import pytest
 
 from hmx_pipeline.compiler.candidate import counting
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.private_words import of_a_team
 from hmx_pipeline.compiler.tasks import own_values
 from hmx_pipeline.compiler.tasks.runs import group
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome, evidence_key
@@ -19,9 +21,10 @@ from hmx_pipeline.stages.fold import POSITION_KEY, Output
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import ARTIFACTS
 from tests.support.records import START_MS, LogRecord
-from tests.support.runs import HOUR, grouped, run, run_of, tasks
+from tests.support.runs import HOUR, grouped, run, run_of, schema, tasks
 from tests.support.segments import START, Script
 
+SUCCESS, FAILURE = SegmentOutcome.SUCCESS, SegmentOutcome.FAILURE
 LOAD = ("dw describe t_{n}", "dw load t_{n} --region north")
 ROTATE = ("vault read k{n}", "vault write k{n} --days 30")
 
@@ -194,6 +197,27 @@ def test_what_is_said_where_nothing_is_done_counts_for_the_task_that_it_speaks_o
     assert rule.source_events[0] in found.source_events
 
 
+def test_what_users_told_is_obeyed_by_whoever_does_it_whatever_became_of_the_run() -> None:
+    """One after it leaves it out, one does it and ends well, one does it and fails for another reason."""
+    obeyed = ["crm show c{n}", "phone call c{n} --desk front", "crm block c{n}"]
+    lines = {
+        8: ["crm show c8", "crm block c8"],
+        9: [x.format(n=9) for x in obeyed],
+        10: [x.format(n=10) for x in obeyed],
+    }
+    runs = [run(n, [f"crm show c{n}", f"crm block c{n}"], f"Block c{n}", subject=f"u{n % 3}") for n in range(6)]
+    runs += [
+        run(n, own, f"Block c{n}", FAILURE if n == 10 else SUCCESS, subject=f"u{n % 3}") for n, own in lines.items()
+    ]
+    chat = Script("chat", start=START + 7 * HOUR, subject="u2")
+    chat.user("Run `phone call <customer> --desk front` before you block anybody")
+    (rule,) = (c for c in contributions(chat.segment()) if c.pattern_type == "run")
+    common = ["call", "front"]
+    found = schema([each.saying(common=common, named=common) for each in (*runs, rule)])
+    assert found is not None
+    assert [step["command"].split()[1] for step in found.content["steps"]] == ["show", "call", "block"]
+
+
 def test_a_value_that_two_subjects_wished_for_is_shown_and_one_subjects_is_not() -> None:
     """Two wished for `Kiel`, one alone for `Wismar`; `Emden` is all that u1 ever wishes for."""
     wished = {"u0": ("Kiel", "Wismar", "Wismar"), "u1": ("Emden",) * 3, "u2": ("Rostock", "Kiel", "Kiel")}
@@ -201,7 +225,13 @@ def test_a_value_that_two_subjects_wished_for_is_shown_and_one_subjects_is_not()
     moves = [run(n, [f"tms look sn-{n}", f"tms move sn-{n} --port {port}"], f"Move sn-{n} to {port}", subject=subject)
              for n, (subject, port) in enumerate(plan)]  # fmt: skip
     (found,) = tasks(moves).values()
-    assert next(slot["like"] for name, slot in found.content["slots"].items() if name == "port") == ["Kiel"]
+    assert _ports(found) == {"Kiel"}
+    (found,) = tasks(of_a_team(moves)).values()
+    assert _ports(found) == {"Kiel", "Wismar", "Emden", "Rostock"}, "a team has no words that one alone may know"
+
+
+def _ports(found: ArtifactCandidate) -> set[str]:
+    return set(found.content["slots"]["port"]["like"])
 
 
 def test_what_a_user_told_that_looks_like_what_others_have_is_the_users_own() -> None:

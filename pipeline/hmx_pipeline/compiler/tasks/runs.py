@@ -137,8 +137,9 @@ class _Meant:
 
 def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Contribution]) -> Iterator[Contribution]:
     """Add to each run its common values, which belong to no single person: two subjects used them or named them in an
-    instruction; without known subjects, two sessions. Words that a tool itself brings up belong to the tool. Where
-    subjects are known, add its words that two of them use in any task."""
+    instruction; without known subjects, two sessions. And those that anybody may ask for: two subjects asked for them,
+    or somebody of a team did. Words that a tool itself brings up belong to the tool. Where subjects are known, add its
+    words that two of them use in any task."""
     values = [run_of(c).values for c in contributions]
     known = any(c.body["subject"] for c in contributions)
     used: dict[str, set[str]] = defaultdict(set)
@@ -152,16 +153,18 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
     for value, heard in _in_errors(contributions, used.keys()).items():
         if not known or "" in heard or len(heard) >= SESSIONS:
             named[value].add(_A_TOOL)
-    wished: dict[str, set[str]] = defaultdict(set)
+    wished, wishing = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for c in contributions:
         for value in used.keys() & _values_in(c.body["asked"]):
             wished[value].add(c.session_id)
+            wishing[value].add(c.subject)
+    team = known and not any(c.subject for c in contributions)
     spoken = shared_words([*contributions, *told]) if known else set()
     apart = {value for c in told for value in used.keys() & _values_in(c.body["told"])}
     for c, own in zip(contributions, values, strict=True):
         common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
         by_others = [value for value in common if named[value]]
-        asked = sorted(value for value in own - apart if len(wished[value]) >= SESSIONS)
+        asked = sorted(v for v in own - apart if wished[v] and (team or _of_two(wished[v], wishing[v])))
         words = sorted(said_words(c) & spoken) if known else []
         more = {"shared": words} if words else {}
         yield c.saying(common=common, named=by_others, wished=asked, **more) if common or asked or more else c
@@ -180,6 +183,10 @@ def _in_errors(contributions: Sequence[Contribution], values: Set[str]) -> dict[
                 if wordlike(value):
                     heard[value].add(c.body["subject"] if value in named else "")
     return heard
+
+
+def _of_two(sessions: Set[str], subjects: Set[str]) -> bool:
+    return len(sessions) >= SESSIONS and ("" in subjects or len(subjects) >= SESSIONS)
 
 
 def _whose(c: Contribution, known: bool) -> str:

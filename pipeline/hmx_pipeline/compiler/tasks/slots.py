@@ -117,19 +117,9 @@ def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
 
 
 def _wished(pairs: Pairs) -> dict[str, int]:
-    """Return value → sessions, for values that two sessions asked for, if somebody asked for several of them: then it
-    is no habit. What one subject alone asked for is left out."""
-    sessions: dict[str, set[str]] = defaultdict(set)
-    by: dict[str, set[str]] = defaultdict(set)
-    subjects: dict[str, set[str]] = defaultdict(set)
-    for value, one in pairs:
-        sessions[value].add(one.run.session)
-        by[one.run.subject].add(value)
-        subjects[value].add(one.run.subject)
-    several = {value for own in by.values() if len(own) > 1 for value in own}
-    several = {value for value in several if "" in subjects[value] or len(subjects[value]) >= SESSIONS}
+    """Return value → sessions, for values that anybody may ask for."""
     wished = {value for value, one in pairs if value in one.run.wished}
-    return {value: len(sessions[value]) for value in wished & several}
+    return {value: len({one.run.session for own, one in pairs if own == value}) for value in wished}
 
 
 def position(key: str, pairs: Pairs, goals: Goals) -> Position:

@@ -74,8 +74,8 @@ class Run(NamedTuple):
     named: frozenset[str] = frozenset()
     """Those of `common` that somebody named in an instruction."""
     wished: frozenset[str] = frozenset()
-    """Values in the wishes of two sessions that nobody stated about themselves. Anybody could ask for them, but they
-    may be one user's habit."""
+    """Values in the wishes of two subjects' sessions, or of a team's, that nobody stated about themselves: anybody may
+    ask for them."""
 
     @property
     def values(self) -> set[str]:
