@@ -34,9 +34,9 @@ class Bound(NamedTuple):
     """Share of filled slots, 0 to 1; 1 if there are no slots."""
 
     def share(self, claimed: int) -> float:
-        """Return how well the question fits. A slot that is not filled costs more than its share, for without its
-        value nothing can be done. `claimed`: how many of its words the compared procedures claim together."""
-        return self.filled**2 * (len(self.sure) / claimed if claimed else 1.0)
+        """Return how well the question fits. `claimed`: how many of its words the compared procedures claim
+        together."""
+        return self.filled * (len(self.sure) / claimed if claimed else 1.0)
 
 
 Around = Mapping[str, frozenset[tuple[str, str]]]

@@ -60,11 +60,3 @@ def test_who_is_sure_of_more_of_the_question_fits_better() -> None:
     both, one = (bound({"slots": each}, question) for each in ({"l": LORRY, "d": DRIVER}, {"l": LORRY}))
     assert both.share(2) > one.share(2)
     assert one.share(1) == 1.0
-
-
-def test_a_procedure_whose_id_the_question_lacks_does_not_win_by_more_words_alone() -> None:
-    """It cannot be done: half of its slots filled is much less than half as good."""
-    asked = Question("water has got into TKLU0542")
-    box = {"source": "goal", "like": ["TKLU0000"]}
-    whole, half = bound({"slots": {"box": box}}, asked), bound({"slots": {"box": box, "lorry": LORRY}}, asked)
-    assert half.share(1) < whole.share(1) / 3
