@@ -46,7 +46,6 @@ class Spoken:
     steps: tuple[Step, ...] = ()
     segment_id: str = ""
     agent_id: str = ""
-    has_spoken: bool = False
 
 
 class Segments:
@@ -161,7 +160,7 @@ class Segments:
             if spoken.steps:
                 found += self._speak(spoken, spoken.steps)
                 self._keep(spoken, spoken.steps)
-        return found + (self.so_far() if self._head is not None and self._open.has_spoken else [])
+        return found + (self.so_far() if self._head is not None and self._open.digests else [])
 
     def _segment(self, spoken: Spoken, steps: tuple[Step, ...]) -> Segment:
         return Segment(
@@ -175,7 +174,6 @@ class Segments:
 
     def _speak(self, spoken: Spoken, steps: tuple[Step, ...], of: Callable[[str], bool] = lambda _: True) -> list[Said]:
         """The difference between what the segment says now, `of` some kinds, and what it said last."""
-        spoken.has_spoken = True
         segment = self._segment(spoken, steps)
         mined = self._try("segment_not_mined", lambda: contributions(segment), None)
         if mined is None:

@@ -138,7 +138,8 @@ class Segmenting:
             segment: Segment | None = tx.get(segment_key(name, first)).segment
             if segment is not None:
                 session = self._again(tx, name, session, _replace(segment, subject=subject), at)
-        if session.head is not None and tx.get(segment_key(name, session.segment_first)) is not None:
+        open_record: SegmentRecord | None = tx.get(segment_key(name, session.segment_first))
+        if session.head is not None and open_record is not None and open_record.said:
             session = self.contribute_open(tx, name, session)
         return session
 
