@@ -190,7 +190,7 @@ def test_verify_and_a_replay_honour_what_was_erased_and_ruled(settings: Settings
     """What is erased is neither lost nor wrong: it is counted. Rulings stand in a replay as they stand here."""
     listed = hmx(settings, "knowledge", "list", "--tenant", "acme", "--subject", "bob", "--json")
     records = json.loads(listed.stdout)["records"]
-    decided = (("retract",), ("correct", "It is in Oslo."))
+    decided = (("retract",), ("correct", "It is in Oslo.", "--value", "Oslo"))
     for (verb, *said), record in zip(decided, records, strict=True):
         ruled = hmx(settings, "knowledge", verb, record["record_id"], "--tenant", "acme", *said)
         assert ruled.exit_code == 0, ruled.output

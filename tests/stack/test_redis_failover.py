@@ -88,7 +88,7 @@ def test_whatever_redis_refuses_for_now_is_one_plain_sentence(memory: Memory, re
             with pytest.raises(StoreUnavailableError, match=r"Redis (refuses for now|does not answer): "):
                 ask()
         standing.refuses = {}
-        assert other.found("deploy staging") == ["e1"]
+        assert other.found("deploy to staging") == ["e1"]
 
 
 @pytest.mark.parametrize("code", REFUSALS)
@@ -133,7 +133,7 @@ def test_a_primary_that_becomes_a_replica_is_waited_for_by_writers_and_still_rea
             memory.client.replicaof("127.0.0.1", "1")  # of a primary that does not answer
             publish(settings, episodes("e3"))
             until(lambda: "READONLY" in materialiser.ready()[1], "a reason that names the replica")
-            answer = service.post("/v1/hmx/context-packs", json={"query": "deploy staging"}, headers=ACME)
+            answer = service.post("/v1/hmx/context-packs", json={"query": "deploy to staging"}, headers=ACME)
             assert answer.status_code == 200
             memory.client.replicaof("NO", "ONE")
             until(caught_up(settings, memory), "positions at the topics' ends again")
@@ -253,7 +253,7 @@ def test_a_server_that_is_paused_is_waited_for_in_bounds_and_then_answers_again(
     with server(tmp_path / "r") as own, serving(replace(settings, redis_url=own.url)) as service:
         there = Memory(own.url, settings.topic_prefix)
         there.write(episode_as_read(episode("e1", "deploy staging"), 0))
-        ask = partial(service.post, "/v1/hmx/context-packs", json={"query": "deploy staging"}, headers=ACME)
+        ask = partial(service.post, "/v1/hmx/context-packs", json={"query": "deploy to staging"}, headers=ACME)
         before = ask().json()["entries"]
         assert before
         there.client.client_pause(6_000)

@@ -315,8 +315,8 @@ def test_tenants_are_disjoint(memory: Memory, other: str) -> None:
         artifact_as_read(artifact("a-mine"), 0),
         artifact_as_read(artifact("a-theirs", tenant=other), 1),
     )
-    assert sorted(memory.found("deploy staging")) == ["a-mine", "mine"]
-    assert sorted(memory.found("deploy staging", other)) == ["a-theirs", "theirs"]
+    assert sorted(memory.found("deploy to staging")) == ["a-mine", "mine"]
+    assert sorted(memory.found("deploy to staging", other)) == ["a-theirs", "theirs"]
     assert memory.store.get_event("acme", "theirs") is None
     assert memory.store.get_artifact(other, "a-mine") is None
     assert memory.store.tenants() == sorted(["acme", other])

@@ -110,7 +110,7 @@ def test_the_verifier_expects_the_vectors_that_are_there(redis_url: str, memory:
     wide = said("wide", "Wider than what is kept", [1.0, -1.0] * 1_000, 3)
     records = [*talk(metadata=MODEL), wide]
     memory.write(*records)
-    expected = Expected(memory.keys.root)
+    expected = Expected(memory.keys.root, {})
     for n, record in enumerate(records):
         expected.take(record.topic, record.partition, Row(record.offset, n, record.key, record.value, []))
     found = sorted_parts(read_memory(redis_url, memory.keys.prefix))

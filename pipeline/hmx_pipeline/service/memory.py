@@ -22,7 +22,7 @@ from hmx_pipeline.packs.vocabulary import in_overview
 from hmx_pipeline.queries.context_pack import make_pack, surfaced
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
-from hmx_pipeline.service.access import OPERATOR, Reader, admitted, bound_to, subject_for
+from hmx_pipeline.service.access import OPERATOR, Reader, admitted, bound_to, grant_of, subject_for
 from hmx_pipeline.service.api_keys import Scope
 from hmx_pipeline.service.body import inlined, media_type, parsed, read_body
 from hmx_pipeline.service.completeness_header import COMPLETE, anew
@@ -96,7 +96,7 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
         asked = asked.model_copy(update={"session_id": session})
     pack = await turns.run(tenant, make_pack, store_of(request), asked)
     if conditions.surfaces and (sent := surfaced(pack, asked.subject_id)):
-        await request.app.state.captures.take(tenant, [sent], subject=bound_to(request))
+        await request.app.state.captures.take(tenant, grant_of(request), [sent])
     request.scope[COMPLETE] = pack.metadata.get("memory_complete")
     if conditions.require_complete and request.scope[COMPLETE] is False:
         raise _incomplete(pack)
