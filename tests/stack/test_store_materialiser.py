@@ -139,6 +139,7 @@ def test_redis_emptied_while_it_runs_is_filled_again(settings: Settings, memory:
     with running(settings):
         until(caught_up(settings, memory), "positions at the topics' ends")
         before, pack = memory.dump(), memory.pack("deploy staging")
+        assert memory.store.completeness().cut == {}
         memory.wipe()
         until(caught_up(settings, memory), "memory built anew, with nothing new arriving")
         assert memory.dump() == before
@@ -200,6 +201,20 @@ def test_what_retention_took_is_passed_over(settings: Settings, memory: Memory) 
         until(caught_up(settings, memory), "positions at the topics' ends")
     assert memory.found("deploy staging") == ["e3"]
     assert METRICS.materialiser_lost._value.get() - before == 2
+
+
+def test_memory_that_is_filled_after_retention_says_what_it_lacks(settings: Settings, memory: Memory) -> None:
+    publish(settings, episodes("e1", "e2"))
+    lost = TopicPartition(settings.topic_prefix + EPISODES, PARTITION, 1)
+    admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap})
+    for future in admin.delete_records([lost]).values():
+        future.result(ENOUGH_S)
+    with running(settings):
+        until(caught_up(settings, memory), "positions at the topics' ends")
+    whole = memory.store.completeness()
+    assert (whole.complete, whole.cut) == (True, {EPISODES: 1})
+    assert f"1 record of {EPISODES}" in str(whole)
+    assert memory.pack("deploy to staging").metadata["memory_cut"] == {EPISODES: 1}
 
 
 def test_a_position_beyond_the_end_is_refused(settings: Settings, memory: Memory) -> None:

@@ -289,6 +289,15 @@ CASES = (
         },
     ),
     Case(
+        "Redis is filled again after the retention of episodes or evidence has passed",
+        "What the topics had deleted before is not in memory. Artifacts and knowledge stay: their topics are compacted.",
+        "`memory_cut` in a pack's `metadata`, and `/readyz`: topic and number of records",
+        "keep the topics for longer: `retention.ms` in `topics/`",
+        {
+            "stack/test_store_materialiser.py": ("test_memory_that_is_filled_after_retention_says_what_it_lacks",),
+        },
+    ),
+    Case(
         "an artifact, knowledge record, contribution or event in Redis is altered or lost",
         "It is never served. A pack leaves it out and names it in `metadata.provenance_failed`; asking for its "
         "id gives 503 `provenance_failed`. The materialiser finds it by the digest beside it and restores it "

@@ -309,6 +309,9 @@ def show_pack(made: ContextPack) -> None:
     OUT.print(f"[dim]{asked.intent} question{when}, {counts}[/]", soft_wrap=True)
     why = made.metadata.get("explained", {"entries": (), "drops": ()})
     reasons = {one["rank"]: one for one in (*why["entries"], *why["drops"])}
+    if cut := made.metadata.get("memory_cut"):
+        lost = ", ".join(f"{count:,} records of {topic}" for topic, count in cut.items())
+        OUT.print(f"[yellow]memory lacks {plain(lost)}: retention deleted them before it was filled[/]")
     if not made.metadata.get("memory_complete", True):
         percent = made.metadata["memory_filling"]["percent"]
         OUT.print(f"[yellow]memory is {percent:g} % filled, so this pack may be incomplete[/]")

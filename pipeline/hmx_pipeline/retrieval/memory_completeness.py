@@ -1,5 +1,6 @@
 """Memory completeness: whether memory has been filled up to the ends of its topics."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -39,9 +40,21 @@ class Completeness:
         read = sum(min(max(each.position, each.start), each.end) - each.start for each in self.partitions.values())
         return min(99.9, read * 1000 // whole / 10) if self.begun and whole else 0.0
 
+    @property
+    def cut(self) -> dict[str, int]:
+        """Topic → records that its retention had deleted when this memory was filled. Nothing brings them back."""
+        found: Counter[str] = Counter()
+        for name, each in self.partitions.items():
+            found[name.rpartition("/")[0]] += each.start
+        return {topic: count for topic, count in sorted(found.items()) if count}
+
     def __str__(self) -> str:
         if self.complete:
-            return "memory is complete"
+            lost = ", ".join(
+                f"{count:,} record{'s' if count != 1 else ''} of {topic}" for topic, count in self.cut.items()
+            )
+            left = f", but for {lost} that retention had deleted before memory was filled" if lost else ""
+            return f"memory is complete{left}"
         if self.damaged:
             return f"memory is not complete: keys of kind {', '.join(self.damaged)} are damaged and will be rebuilt"
         if not self.begun:
@@ -51,13 +64,14 @@ class Completeness:
 
     def metadata(self) -> dict[str, Any]:
         """Return the pack's metadata on completeness."""
+        cut = {"memory_cut": self.cut} if self.cut else {}
         if self.complete:
-            return {"memory_complete": True}
+            return {"memory_complete": True, **cut}
         rows = {name: {"position": at.position, "end": at.end} for name, at in sorted(self.partitions.items())}
         filling: dict[str, Any] = {"percent": self.percent, "partitions": rows}
         if self.damaged:
             filling["damaged"] = list(self.damaged)
-        return {"memory_complete": False, "memory_filling": filling}
+        return {"memory_complete": False, "memory_filling": filling, **cut}
 
 
 WHOLE: Final = Completeness()
