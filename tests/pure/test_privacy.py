@@ -8,7 +8,7 @@ import pytest
 
 from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.envelope import Envelope
-from hmx_pipeline.contracts.episode import NOBODY_KNOWN, own_session, subject_of
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN, is_visible, own_session, subject_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.headers import AGENT_UNPROVEN
@@ -132,6 +132,12 @@ def test_a_session_whose_owner_is_not_known_any_more_is_nobodys_and_teaches_noth
     assert sessions.counts["session_owner_lost"] == 1
     assert not holding(last(patterns, KNOWLEDGE))
     assert subject_of(sessions.episodes[-1]) == NOBODY_KNOWN
+
+
+def test_nobody_sees_what_is_nobodys_not_even_who_goes_by_that_name() -> None:
+    assert not is_visible(NOBODY_KNOWN, NOBODY_KNOWN)
+    assert not is_visible(NOBODY_KNOWN, "")
+    assert is_visible("", NOBODY_KNOWN)
 
 
 def test_a_forgotten_session_is_of_whoever_names_it_first_again() -> None:
