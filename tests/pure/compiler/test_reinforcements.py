@@ -138,3 +138,18 @@ def test_feedback_promotion_and_invalidation_reinforce_what_they_are_about(
         return
     assert ledger.keys() == {memory_hash(about)}
     assert (ledger[memory_hash(about)]["factor"], ledger[memory_hash(about)][reinforces]) == (WEIGHTS[reinforces], 1)
+
+
+@pytest.mark.requirement("R-05")
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("memory.feedback", {"feedback": "helpful"}),
+        ("memory.feedback", {"feedback": "helpful", "entity_type": "decision"}),
+        ("memory.invalidated", {"entity_name": "Keep the trace"}),
+        ("skill.outcome_recorded", {"skill_id": "k", "task": "ship", "feedback": "used"}),
+    ],
+)
+def test_what_names_no_entity_reinforces_none(kind: str, content: Record) -> None:
+    records = knowledge_of([event("s", 0, event_type=kind, content=content)])
+    assert not [one for one in records if one["body"].get("entity_type") == "reinforcement"]

@@ -73,7 +73,7 @@ def _reinforces(segment: Segment, made: Projected) -> Iterator[tuple[str, float,
     if made.entity == INVALIDATION or made.properties.get("feedback") in _LIKED:
         kinds = ["invalidated" if made.entity == INVALIDATION else "confirmed"]
         entity, name = (str(made.properties.get(place, "")) for place in ("entity_type", "entity_name"))
-    for kind in kinds:
+    for kind in kinds if entity and name else ():
         key = join_key(entity, name)
         for whose in dict.fromkeys((key, scope_key(segment.whose, key) if segment.whose else key)):
             record_id = knowledge_id(segment.tenant_id, Pattern(Kind.ENTITY, whose), Kind.ENTITY)
