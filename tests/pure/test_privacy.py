@@ -229,11 +229,12 @@ def test_what_a_contribution_came_from_decides_whether_it_is_erased_and_no_clock
         assert not erased.hides_contribution(fields, (2, 6))
 
 
-def test_a_ruling_on_what_was_erased_before_it_came_brings_nothing_back() -> None:
+@pytest.mark.parametrize(("scope", "name"), [(ErasedScope.SUBJECT, "u1"), (ErasedScope.SESSION, "s1")])
+def test_a_ruling_on_what_was_erased_before_it_came_brings_nothing_back(scope: ErasedScope, name: str) -> None:
     events = by("u1", "s1", ADDRESS)
     (record,) = holding(known(*events))
     corrected = ruled(record, RulingVerb.CORRECT, value="12 Oak Street, flat 7")
-    _, patterns = folded(*events, barrier, erasing(ErasedScope.SUBJECT, "u1"), barrier, corrected)
+    _, patterns = folded(*events, barrier, erasing(scope, name), barrier, corrected)
     assert patterns.counts["ruling_on_erased"] == 1
     assert not last(patterns, KNOWLEDGE)
     assert "Oak" not in repr(patterns.state)

@@ -49,7 +49,7 @@ from hmx_pipeline.contracts.limits import (
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.contracts.ruling import Ruling
-from tests.verifier.erasures import Erased, mark_of, read_mark
+from tests.verifier.erasures import Erased, read_mark
 from tests.verifier.log import Row
 from tests.verifier.rules import CONTROLS
 from tests.verifier.sessions import Letter
@@ -539,7 +539,7 @@ class Patterns:
         known = self.patterns[name].ruled(row.offset) if name in self.patterns else ()
         others = [one for one in known if one.record_id != ruling.record_id]
         subject, plain = scope_of(parts[1])
-        if self._rests_on_erased(row.offset, ruling, subject):
+        if self._rests_on_erased(row.offset, ruling):
             self.counts["ruling_on_erased"] += 1
             return None
         if len(others) >= PATTERN_RULINGS:
@@ -553,14 +553,10 @@ class Patterns:
                 self._speak_later(shared)
         return None
 
-    def _rests_on_erased(self, offset: int, ruling: Ruling, subject: str) -> bool:
+    def _rests_on_erased(self, offset: int, ruling: Ruling) -> bool:
         """A decision on what was erased before it came would bring it back."""
         known = self._erasures.get(ruling.tenant_id, {}).values()
-        whose = {mark_of(ruling.tenant_id, "subject", subject), mark_of(ruling.tenant_id, "tenant", "")}
-        if not any(
-            self.clock < until and erased.at >= ruling.at - CLOCK_SKEW_MS and (not subject or whose & erased.marks)
-            for until, erased in known
-        ):
+        if not any(self.clock < until and erased.at >= ruling.at - CLOCK_SKEW_MS for until, erased in known):
             return False
         pattern = self._pattern(ruling.tenant_id, ruling.pattern)
         if ruling.record_id in self.said(pattern, offset):

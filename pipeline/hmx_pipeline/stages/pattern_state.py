@@ -26,7 +26,7 @@ from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
 from hmx_pipeline.compiler.registry import knows
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of
+from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
@@ -94,7 +94,6 @@ class ErasureState(msgspec.Struct, frozen=True, kw_only=True):
     """An erasure, kept as long as decisions on what it took may still come."""
 
     at: int
-    marks: tuple[str, ...]
     forget_at: int
 
 
@@ -294,14 +293,9 @@ class Maps:
         settings = self._settings.get(tenant_id)
         return settings is not None and settings.names_subjects is True
 
-    def is_erased(self, tenant_id: str, subject: str, since: int) -> bool:
-        """Return True if an erasure since then took something of this subject, or, without one, anything of the
-        tenant."""
-        names = {mark_of(tenant_id, ErasedScope.SUBJECT, subject), mark_of(tenant_id, ErasedScope.TENANT, "")}
-        return any(
-            each.at >= since and not (subject and names.isdisjoint(each.marks))
-            for each in self._erased.get(join_key(tenant_id), {}).values()
-        )
+    def has_erased(self, tenant_id: str, since: int) -> bool:
+        """Return True if an erasure since then took something of the tenant."""
+        return any(each.at >= since for each in self._erased.get(join_key(tenant_id), {}).values())
 
     def patterns(self, tenant_id: str) -> list[str]:
         """Return the keys of the tenant's patterns that have contributions."""

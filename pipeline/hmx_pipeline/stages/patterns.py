@@ -362,8 +362,7 @@ class PatternsFold:
             state: PatternState = tx.get(pattern) or PatternState()
             left = {"forgets": True, "speak_at": tx.clock, "rulings": without(state.rulings, lost)}
             tx.put(pattern, state.model_copy(update=left))
-        known = ErasureState(at=erased.at, marks=tuple(erased.marks), forget_at=tx.clock + ERASURE_KEPT_MS)
-        tx.put(erasure_state_key(erased), known)
+        tx.put(erasure_state_key(erased), ErasureState(at=erased.at, forget_at=tx.clock + ERASURE_KEPT_MS))
         tx.count("erased_contribution", len(gone))
 
     def _published(self, tx: Tx, tenant_id: str) -> list[str]:
@@ -410,7 +409,7 @@ class PatternsFold:
         state: PatternState = tx.get(key) or PatternState()
         tenant_id, pattern = split_pattern(key)
         subject, plain = scope_of(pattern.key)
-        if self._rests_on_erased(ruling, subject, key, state):
+        if self._rests_on_erased(ruling, key, state):
             tx.count("ruling_on_erased")
             return
         rulings = with_ruling(state.rulings, ruling)
@@ -423,9 +422,10 @@ class PatternsFold:
         if subject and self._maps.of(shared):  # the subject's testimony there may have changed
             self._speak_later(tx, shared, "")
 
-    def _rests_on_erased(self, ruling: Ruling, subject: str, key: str, state: PatternState) -> bool:
-        """Return True for a decision about what an erasure took before the decision came: it would bring it back."""
-        if not self._maps.is_erased(ruling.tenant_id, subject, ruling.at - CLOCK_SKEW_MS):
+    def _rests_on_erased(self, ruling: Ruling, key: str, state: PatternState) -> bool:
+        """Return True for a decision about what an erasure took before the decision came: it would bring it back. An
+        erasure of a session does not say whose it was, so any of the tenant counts."""
+        if not self._maps.has_erased(ruling.tenant_id, ruling.at - CLOCK_SKEW_MS):
             return False
         if any(record.record_id == ruling.record_id for record in state.records):
             return False

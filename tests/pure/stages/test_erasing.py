@@ -204,7 +204,7 @@ def test_a_whole_tenant_leaves_nothing_in_state_and_topics() -> None:
     result = run(PatternsFold, spoken([*evidence(), erased_record("", ErasedScope.TENANT)], 100))
     assert not standing(result, ARTIFACTS)
     assert not standing(result, KNOWLEDGE)
-    assert {key[0] for key in result.state} <= {"b", "x"}  # x/ holds hashes
+    assert {key[0] for key in result.state} <= {"b", "x"}  # x/ holds times
 
 
 def test_evidence_of_an_erasure_names_no_person() -> None:
