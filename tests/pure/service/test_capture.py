@@ -1,12 +1,18 @@
-"""What a process remembers of captures: ids of a fixed length, which are a tenant's own."""
+"""What a process remembers of captures, and which of its own it may write."""
 
 import asyncio
 from typing import Any
 
+import pytest
+
 from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.limits import ID_BYTES
-from hmx_pipeline.service.hippocortex.capture import Capture, Captures
+from hmx_pipeline.queries.context_pack import surfaced
+from hmx_pipeline.service.api_keys import USUAL, Grant
+from hmx_pipeline.service.hippocortex.capture import Capture, Captures, _completed
 from hmx_pipeline.service.hippocortex.usage import Usage
+from tests.pure.packs.test_assemble import ask
+from tests.support.memory import episode, fetched
 
 
 class NoStore:
@@ -31,3 +37,12 @@ def test_what_is_remembered_of_a_key_has_one_length_and_is_no_other_tenants() ->
     counts, remembered = asyncio.run(chosen())
     assert counts == [1, 1, 0], "the third is the first once more"
     assert {len(name) for name in remembered} == {36}
+
+
+@pytest.mark.parametrize("asked", [None, "helper"])
+@pytest.mark.parametrize("grant", [Grant("acme", USUAL), Grant("acme", USUAL, "u1"), Grant("acme", USUAL, agent="ops")])
+def test_every_key_that_may_write_may_say_what_a_pack_has_shown(grant: Grant, asked: str | None) -> None:
+    pack = ask(fetched([episode("e1", "please deploy the staging environment")]), agent_id=asked)
+    taken = _completed(surfaced(pack, grant.subject, grant.agent), grant)
+    assert taken.refused is None
+    assert taken.fields["agent_id"] == (grant.agent or asked or "memory")
