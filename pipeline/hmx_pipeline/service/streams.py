@@ -30,8 +30,9 @@ from hmx_pipeline.service.request_metrics import HEAD
 from hmx_pipeline.service.subscriber_queue import STALLED, StreamEnd
 from hmx_pipeline.service.subscriptions import FAILURES, Start, Step, Subscriptions
 from hmx_pipeline.service.ttl_cache import TtlCache
-from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 from hmx_pipeline.store.erased_memory import Erasures
+from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.store.subject_view import SubjectView
 from hmx_pipeline.topology import ARTIFACTS, EPISODES
 
@@ -123,25 +124,12 @@ async def stream(
     past: dict[tuple[str, int], int] = await _past(request) if view is not None or erased.of(tenant) else {}
     store = store_of(request)
 
-    def is_gone(step: Step) -> bool:
-        """Returns whether it is an artifact that its topic still holds, and memory does not any more."""
-        if not isinstance(step, PassingRecord) or step.value is None or step.offset >= past.get(step.place, 0):
-            return False
-        return store.get_artifact(tenant, split_key(step.key.decode())[-1]) is None
-
-    async def is_told(step: Step) -> bool:
-        if past:
-            gone: bool = await run_in_threadpool(lambda: is_gone(step))
-            if gone:
-                return False
-        return not _hidden(erased, step) and await _is_seen(view, step)
-
     async def told() -> AsyncGenerator[bytes]:
         yield b"retry: %d\n%s" % (RETRY_MS, _frame(None, start))
         steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
         async with aclosing(steps):
             async for step in steps:
-                if await is_told(step):
+                if not _hidden(erased, step) and not await _is_gone(store, past, step) and await _is_seen(view, step):
                     yield _frame(step, start)
 
     headers = {"X-Accel-Buffering": "no"}
@@ -224,6 +212,17 @@ def _break_off(why: StreamEnd) -> NoReturn:
 def _bound_view(request: Request, tenant: str) -> SubjectView | None:
     """Returns what a key that is bound to a subject sees; None for a key that sees all."""
     return None if bound_to(request) is None else view_of(request, tenant)
+
+
+async def _is_gone(store: Store, past: Mapping[tuple[str, int], int], step: Step) -> bool:
+    """Returns whether a step is an artifact that its topic still holds, and memory, which is at `past`, does not any
+    more. Raises ClientDisconnect if memory cannot say, so that the client continues before it."""
+    if not isinstance(step, PassingRecord) or step.value is None or step.offset >= past.get(step.place, 0):
+        return False
+    try:
+        return await run_in_threadpool(store.get_artifact, *split_key(step.key.decode())) is None
+    except (StoreUnavailableError, TamperedError):
+        _break_off(StreamEnd.KAFKA)
 
 
 async def _is_seen(view: SubjectView | None, step: Step) -> bool:

@@ -28,6 +28,7 @@ from hmx_pipeline.service.subscriber_queue import StreamEnd, SubscriberQueue
 from hmx_pipeline.service.subscriptions import Start, Subscriptions
 from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.topology import ARTIFACTS, EPISODES
 from tests.support.hostile import ALL
@@ -424,3 +425,19 @@ def test_an_erased_artifacts_id_ends_no_field_of_an_event(text: str) -> None:
     lines = streams._frame(step, Start("0badcafe", {(ARTIFACTS, 0): 1}, {}))[:-2].splitlines()
     assert len(lines) == 3
     assert orjson.loads(lines[2].partition(b": ")[2]) == {"artifact_id": text}
+
+
+@pytest.mark.parametrize("trouble", [StoreUnavailableError("away"), TamperedError("artifact", "a1")])
+def test_a_stream_breaks_off_before_an_artifact_of_which_memory_cannot_say_whether_it_still_stands(
+    trouble: Exception,
+) -> None:
+    class Memory:
+        def get_artifact(self, tenant: str, name: str) -> None:
+            assert (tenant, name) == ("acme", "a1")
+            raise trouble
+
+    store: Any = Memory()
+    step = PassingRecord((ARTIFACTS, 0), 4, join_key("acme", "a1").encode(), b"{}")
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(streams._is_gone(store, {(ARTIFACTS, 0): 5}, step))
+    assert not asyncio.run(streams._is_gone(store, {(ARTIFACTS, 0): 4}, step))
