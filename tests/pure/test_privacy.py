@@ -134,6 +134,15 @@ def test_a_session_whose_owner_is_not_known_any_more_is_nobodys_and_teaches_noth
     assert subject_of(sessions.episodes[-1]) == NOBODY_KNOWN
 
 
+def test_sessions_that_are_nobodys_take_no_room_from_owners_who_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_stage, "OWNERS_KEPT", 1)
+    first, second = unnamed(ADDRESS)
+    lost, nobodys = by("u2", "s2", "Hello"), by("", "s3", "Hello")
+    sessions, _ = folded(*lost, LATER, tick, first, LATER, tick, *nobodys, LATER, tick, second)
+    assert subject_of(sessions.episodes[-2]) == NOBODY_KNOWN
+    assert subject_of(sessions.episodes[-1]) == "u1"
+
+
 def test_nobody_sees_what_is_nobodys_not_even_who_goes_by_that_name() -> None:
     assert not is_visible(NOBODY_KNOWN, NOBODY_KNOWN)
     assert not is_visible(NOBODY_KNOWN, "")

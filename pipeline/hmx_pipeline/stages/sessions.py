@@ -435,7 +435,9 @@ class SessionsFold:
         return SessionState(subject=known.subject) if known is not None else _NEW
 
     def _own(self, tx: Tx, name: str, subject: str) -> None:
-        """Remember whose a forgotten session is."""
+        """Remember whose a forgotten session is. Where some owners are lost, nobody's needs no remembering."""
+        if subject == NOBODY_KNOWN and tx.get(lost_owner_key(tenant_of(name))) is not None:
+            return
         tx.put(owner_key(name), SessionOwner(subject=subject, at=tx.clock))
         while self._indexes.owned.total > OWNERS_KEPT:
             key = self._indexes.longest_owned(tx.values())
