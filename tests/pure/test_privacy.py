@@ -14,7 +14,7 @@ from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.headers import AGENT_UNPROVEN
 from hmx_pipeline.contracts.limits import SESSION_FORGOTTEN_MS, SESSION_SEGMENTS
 from hmx_pipeline.contracts.ruling import RulingVerb
-from hmx_pipeline.intake.control_records import erase, ruling, setting
+from hmx_pipeline.intake.control_records import erase, importing, ruling, setting
 from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
 from hmx_pipeline.service.api_keys import USUAL, Grant
 from hmx_pipeline.service.events import Refused, agent_headers, check, in_own_session
@@ -24,6 +24,7 @@ from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.subject_view import sees_knowledge
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 from tests.support import canaries
+from tests.support.evidence import gift_of
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord, event
 from tests.support.talk import holding, said
@@ -200,6 +201,17 @@ def test_what_a_former_team_shared_is_not_to_be_found() -> None:
     assert shared
     assert b"quetzal" not in orjson.dumps([[one["title"], one["summary"], one["content"]] for one in shared])
     assert not [r for r in last(patterns, KNOWLEDGE) if "Snowflake" in r["text"] and not r.get("subject_id")]
+
+
+def test_a_team_that_has_imported_something_can_become_subjects_again() -> None:
+    def imported(offset: int, at: int) -> LogRecord:
+        return signed(importing(gift_of("x-acme-runbook/failover"), 0, START_MS), 0, offset, at)
+
+    talk = by("u1", "s90", WAREHOUSE)
+    _, patterns = folded(set_to(sharing="team"), imported, *talk, barrier, set_to(sharing="subjects"))
+    assert told(last(patterns, KNOWLEDGE)) == {("u1", WAREHOUSE.rstrip("."))}
+    (runbook,) = last(patterns, ARTIFACTS)
+    assert runbook["artifact_type"] == "x-acme-runbook"
 
 
 def test_a_subject_does_not_see_what_its_tenant_shares_no_more() -> None:

@@ -486,8 +486,9 @@ class Patterns:
                 if pattern.tenant_id == tenant_id and pattern.kept:
                     self._speak_later(pattern)
             for pattern in list(self.patterns.values()) if was_team else ():
-                if pattern.tenant_id == tenant_id and (pattern.spoke or pattern.speak_at is not None):
-                    if speaks(split_key(pattern.text)[0]):
+                kind, known = split_key(pattern.text)[0], pattern.spoke or pattern.speak_at is not None
+                if pattern.tenant_id == tenant_id and known and kind in KINDS:
+                    if speaks(kind):
                         self._speak_later(pattern)
                     pattern.forgets = True
         elif self.trust(tenant_id, row.offset + 1) != trusted:

@@ -326,10 +326,12 @@ class PatternsFold:
                 self._speak_later(tx, pattern, trace)
 
     def _unshare(self, tx: Tx, tenant_id: str) -> None:
-        """Let nothing be found any more of what the tenant shared as a team."""
+        """Let nothing be found any more of what the tenant shared as a team. What was only imported was not its own."""
         for pattern in self._published(tx, tenant_id):
-            made_of = KINDS[split_pattern(pattern)[1].type].made_of
-            self._speak_later(tx, state_key(tenant_id, whole(made_of)[0]) if made_of else pattern, "")
+            kind = KINDS.get(split_pattern(pattern)[1].type)
+            if kind is None:
+                continue
+            self._speak_later(tx, state_key(tenant_id, whole(kind.made_of)[0]) if kind.made_of else pattern, "")
             state: PatternState = tx.get(pattern)
             tx.put(pattern, state.model_copy(update={"forgets": True}))
 
