@@ -18,7 +18,7 @@ from hmx_pipeline.intake.control_records import erase, importing, ruling, settin
 from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
 from hmx_pipeline.service.api_keys import USUAL, Grant
 from hmx_pipeline.service.events import Refused, agent_headers, check, in_own_session
-from hmx_pipeline.stages import sessions as sessions_stage
+from hmx_pipeline.stages import session_owners
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.subject_view import sees_knowledge
@@ -126,7 +126,7 @@ def test_what_comes_without_a_name_after_its_session_was_forgotten_is_its_owners
 def test_a_session_whose_owner_is_not_known_any_more_is_nobodys_and_teaches_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions_stage, "OWNERS_KEPT", 1)
+    monkeypatch.setattr(session_owners, "OWNERS_KEPT", 1)
     first, second = unnamed(ADDRESS)
     other = by("u2", "s2", "Hello")
     sessions, patterns = folded(first, LATER, tick, *other, LATER, tick, second, *by("", "s3", WAREHOUSE, at=1))
@@ -136,7 +136,7 @@ def test_a_session_whose_owner_is_not_known_any_more_is_nobodys_and_teaches_noth
 
 
 def test_sessions_that_are_nobodys_take_no_room_from_owners_who_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_stage, "OWNERS_KEPT", 1)
+    monkeypatch.setattr(session_owners, "OWNERS_KEPT", 1)
     first, second = unnamed(ADDRESS)
     lost, nobodys = by("u2", "s2", "Hello"), by("", "s3", "Hello")
     sessions, _ = folded(*lost, LATER, tick, first, LATER, tick, *nobodys, LATER, tick, second)

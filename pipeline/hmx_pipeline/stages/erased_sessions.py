@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 
 import orjson
 
-from hmx_pipeline.contracts.episode import NOBODY_KNOWN, named_subject
+from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import ERASURE, EVIDENCE_ERASURE, KIND, output_headers
@@ -22,7 +22,6 @@ from hmx_pipeline.stages.session_state import (
     BufferedEvent,
     ErasedPast,
     Indexes,
-    SessionOwner,
     erased_key,
     session_of,
 )
@@ -36,18 +35,6 @@ def erased_sessions(tx: Tx, erasure: Erasure) -> list[str]:
     return [
         name for name in names if covered(marks, erasure.tenant_id, split_key(name)[1], tx.get(f"s/{name}").subject)
     ]
-
-
-def disown(tx: Tx, erasure: Erasure) -> None:
-    """Forget of whom the erased sessions were, though not that they were somebody's: what comes later without a name
-    is not everybody's."""
-    prefix, marks = f"o/{join_key(erasure.tenant_id)}/", erasure.marks
-    whole = mark_of(erasure.tenant_id, ErasedScope.TENANT, "") in marks
-    for key in sorted(key for key in tx.values() if key.startswith(prefix) and key != prefix):
-        owner: SessionOwner = tx.get(key)
-        named = mark_of(erasure.tenant_id, ErasedScope.SUBJECT, owner.subject)
-        if whole or key.removeprefix(prefix) in marks or named in marks:
-            tx.put(key, SessionOwner(subject=NOBODY_KNOWN, at=owner.at))
 
 
 def waiting_and_erased(tx: Tx, erasure: Erasure, names: Container[str]) -> list[str]:

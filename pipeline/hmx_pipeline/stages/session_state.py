@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import msgspec
 
-from hmx_pipeline.contracts.erasure import ErasedScope, mark_of
 from hmx_pipeline.contracts.evidence import Segment, Step
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, TRACE_BYTES
@@ -28,6 +27,7 @@ from hmx_pipeline.ordering.window import Cursor, Waiting, Window
 from hmx_pipeline.segments.head import SegmentHead
 from hmx_pipeline.stages.append_log import JOURNAL
 from hmx_pipeline.stages.fair_shares import FairShares
+from hmx_pipeline.stages.session_owners import OwnerIndex, SessionOwner
 from hmx_pipeline.stages.state_tx import STALE_TIMERS
 
 
@@ -87,14 +87,6 @@ class SegmentRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Set once the segment is closed, unless it is too large."""
 
 
-class SessionOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """Outlives a session, so that what comes later without a name is not everybody's."""
-
-    subject: str
-    at: int = 0
-    """Partition clock when the session was forgotten."""
-
-
 class ErasedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An erasure: events that it covers are turned away if they are of its time."""
 
@@ -151,16 +143,6 @@ def held_key(session: str, entry: Waiting) -> str:
 
 def segment_key(session: str, first: int) -> str:
     return f"g/{session}/{first:012d}"
-
-
-def owner_key(session: str) -> str:
-    tenant_id, session_id = split_key(session)
-    return f"o/{tenant_of(session)}/{mark_of(tenant_id, ErasedScope.SESSION, session_id)}"
-
-
-def lost_owner_key(tenant: str) -> str:
-    """`tenant` is encoded."""
-    return f"o/{tenant}/"
 
 
 def barrier_key(barrier_id: str) -> str:
@@ -239,10 +221,7 @@ class Indexes:
         self.held = 0
         """Number of events behind gaps in the partition."""
         self.passing: PassingBarrier | None = None
-        self.owned = FairShares()
-        """Tenant → number of forgotten sessions whose owner is known, or was."""
-        self._owned: dict[str, list[tuple[int, str]]] | None = None
-        """Tenant → heap of (when forgotten, key), with stale entries; built when first needed."""
+        self.owners = OwnerIndex()
         self.erased: dict[str, dict[str, tuple[ErasedPast, frozenset[str]]]] = {}
         """Encoded tenant → key → an erasure and its marks."""
 
@@ -318,34 +297,6 @@ class Indexes:
             else:
                 return name
 
-    def longest_owned(self, state: Mapping[str, Any]) -> str:
-        """Return the key of the owner whose session was forgotten first, of the tenant with most."""
-        if self._owned is None:
-            self._owned = {}
-            for key, value in state.items():
-                if key[0] == "o" and not key.endswith("/"):
-                    self._list_owner(key, value)
-        heap = self._owned[self.owned.most()]
-        while True:
-            at, key = heap[0]
-            owner: SessionOwner | None = state.get(key)
-            if owner is not None and owner.at == at:
-                return key
-            heappop(heap)
-
-    def _follow_owner(self, key: str, old: SessionOwner | None, new: SessionOwner | None) -> None:
-        if key.endswith("/"):
-            return  # it only says that some are not known any more
-        self.owned.add(key.split("/", 2)[1], (new is not None) - (old is not None))
-        if new is not None and self._owned is not None:
-            self._list_owner(key, new)
-            if sum(map(len, self._owned.values())) > 2 * self.owned.total + STALE_TIMERS:
-                self._owned = None  # most entries are stale
-
-    def _list_owner(self, key: str, owner: SessionOwner) -> None:
-        assert self._owned is not None
-        heappush(self._owned.setdefault(key.split("/", 2)[1], []), (owner.at, key))
-
     def digest(self, session: str, event_id: str) -> bytes | None:
         """Return the digest of a waiting event with this id, or None."""
         held = self._held_ids.get(session)
@@ -390,7 +341,7 @@ class Indexes:
             case "x":
                 self._follow_erased(key, new)
             case "o":
-                self._follow_owner(key, old, new)
+                self.owners.changed(key, old, new)
 
     def _follow_erased(self, key: str, new: ErasedPast | None) -> None:
         tenant = tenant_of(key[2:])

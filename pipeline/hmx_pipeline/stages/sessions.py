@@ -40,7 +40,6 @@ from hmx_pipeline.contracts.keys import (
 )
 from hmx_pipeline.contracts.limits import (
     CLOCK_SKEW_MS,
-    OWNERS_KEPT,
     PARTITION_SESSION_BYTES,
     PARTITION_WAITING_BYTES,
     RECENT_IDS,
@@ -80,9 +79,10 @@ from hmx_pipeline.ordering.window import (
 )
 from hmx_pipeline.stages.arrival import Arrival, held, released_from
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.erased_sessions import disown, erased_sessions, is_erased, pass_on, waiting_and_erased
+from hmx_pipeline.stages.erased_sessions import erased_sessions, is_erased, pass_on, waiting_and_erased
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
 from hmx_pipeline.stages.segmenting import Segmenting
+from hmx_pipeline.stages.session_owners import disown, recalled, remember
 from hmx_pipeline.stages.session_state import (
     BufferedEvent,
     ErasedPast,
@@ -90,21 +90,17 @@ from hmx_pipeline.stages.session_state import (
     Indexes,
     PassingBarrier,
     ReleasedEvent,
-    SessionOwner,
     SessionState,
     barrier_key,
     decode_state,
     encode_state,
     held_entry,
     held_key,
-    lost_owner_key,
-    owner_key,
     passing_key,
     segment_key,
     session_of,
     session_state_key,
     state_deadline,
-    tenant_of,
     trace_bytes,
 )
 from hmx_pipeline.stages.work_turns import WorkTurns
@@ -240,7 +236,8 @@ class SessionsFold:
             if self._indexes.sessions >= SESSIONS_LIVE:
                 self._put_to_rest(tx, self._indexes.crowded(name))
                 tx.count("session_forgotten_early")
-            session = self._returned(tx, name)
+            if owner := recalled(tx, self._indexes.owners, name):
+                session = SessionState(subject=owner)
         verdict = self._judge(session.cursor, arrival.accepted, tx.clock)
         if verdict is _RELEASE:
             session = self._release(tx, name, session, arrival, tx.clock)
@@ -420,36 +417,9 @@ class SessionsFold:
             session = self._segmenting.contribute_open(tx, name, session)
         self._forget(tx, name, session)
 
-    def _returned(self, tx: Tx, name: str) -> SessionState:
-        """Return a session that is new to the state. If it was forgotten, what names nobody still belongs to its
-        owner; if that is not known any more, to nobody who can be named."""
-        tenant = tenant_of(name)
-        known: SessionOwner | None = None
-        if self._indexes.owned.of(tenant):
-            key = owner_key(name)
-            known = tx.get(key)
-            if known is not None:
-                tx.put(key, None)
-        if known is None:
-            known = tx.get(lost_owner_key(tenant))
-        return SessionState(subject=known.subject) if known is not None else _NEW
-
-    def _own(self, tx: Tx, name: str, subject: str) -> None:
-        """Remember whose a forgotten session is. Where some owners are lost, nobody's needs no remembering."""
-        if subject == NOBODY_KNOWN and tx.get(lost_owner_key(tenant_of(name))) is not None:
-            return
-        tx.put(owner_key(name), SessionOwner(subject=subject, at=tx.clock))
-        while self._indexes.owned.total > OWNERS_KEPT:
-            key = self._indexes.longest_owned(tx.values())
-            lost = lost_owner_key(key.split("/")[1])
-            tx.put(key, None)
-            if tx.get(lost) is None:
-                tx.put(lost, SessionOwner(subject=NOBODY_KNOWN))
-            tx.count("session_owner_lost")
-
     def _forget(self, tx: Tx, name: str, session: SessionState) -> None:
         if session.subject:
-            self._own(tx, name, session.subject)
+            remember(tx, self._indexes.owners, name, session.subject)
         tx.trim(name, None)
         for first in session.closed if session.head is None else (*session.closed, session.segment_first):
             tx.put(segment_key(name, first), None)
