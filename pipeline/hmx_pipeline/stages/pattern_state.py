@@ -44,6 +44,7 @@ from hmx_pipeline.contracts.limits import (
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.fair_shares import FairShares
+from hmx_pipeline.stages.session_evidence import SessionEvidence
 
 GONE: Final = "gone"
 """Stands for the digest of a pattern made from other kinds' contributions that has none left."""
@@ -183,15 +184,6 @@ class Surplus(NamedTuple):
     """Name of the counter for this bound."""
 
 
-class SessionEvidence(NamedTuple):
-    """What a session has in the maps of its tenant."""
-
-    named: int
-    """Number of contributions that name a subject."""
-    unnamed: set[str]
-    """Keys of the others."""
-
-
 class Maps:
     """The contribution map of each pattern, the patterns to compile, and the bounds of both.
 
@@ -212,8 +204,7 @@ class Maps:
         """Tenant at its bound → heap of negated ranks, with stale entries."""
         self._erased: dict[str, dict[str, ErasureState]] = {}
         """Encoded tenant → key → erasure."""
-        self._whose: dict[str, dict[str, SessionEvidence]] = {}
-        """Tenant that names subjects → session → whether it is somebody's; built when first needed."""
+        self.sessions = SessionEvidence(self.of_tenant)
         self._settings: dict[str, TenantSettings] = {}
         self._decided: Counter[str] = Counter()
         """Encoded tenant → number of patterns."""
@@ -248,39 +239,6 @@ class Maps:
     @property
     def pending_count(self) -> int:
         return sum(map(len, self._pending.values()))
-
-    def is_owned(self, contribution: Contribution) -> bool:
-        """Return True if the session of this contribution is known to be somebody's."""
-        if not self.names_subjects(contribution.tenant_id):
-            return False
-        known = self._sessions_of(contribution.tenant_id).get(contribution.session_id)
-        return known is not None and known.named > 0
-
-    def unnamed(self, contribution: Contribution) -> list[str]:
-        """Return the keys of what its session contributed while nobody knew whose it is."""
-        known = self._sessions_of(contribution.tenant_id).get(contribution.session_id)
-        return sorted(known.unnamed) if known is not None else []
-
-    def _sessions_of(self, tenant_id: str) -> dict[str, SessionEvidence]:
-        if tenant_id not in self._whose:
-            self._whose[tenant_id] = {}
-            for key, contribution in self.of_tenant(tenant_id):
-                self._follow_session(key, contribution, 1)
-        return self._whose[tenant_id]
-
-    def _follow_session(self, key: str, contribution: Contribution, by: int) -> None:
-        sessions = self._whose.get(contribution.tenant_id)
-        if sessions is None:
-            return
-        known = sessions.setdefault(contribution.session_id, SessionEvidence(0, set()))
-        if contribution.subject:
-            known = sessions[contribution.session_id] = known._replace(named=known.named + by)
-        elif by > 0:
-            known.unnamed.add(key)
-        else:
-            known.unnamed.discard(key)
-        if not known.named and not known.unnamed:
-            del sessions[contribution.session_id]
 
     def trust(self, tenant_id: str) -> Trust | None:
         """Return which agents the tenant trusts; None if its events never named a subject, and no operator named an
@@ -422,7 +380,7 @@ class Maps:
         for one, by in ((old, -1), (new, 1)):
             if one is not None:
                 self._bytes.add(one.tenant_id, by * one.size)
-                self._follow_session(key, one, by)
+                self.sessions.follow(key, one, by)
         if old is not None and new is None:
             del entries[key]
             ranks.remove((rank(old), key))

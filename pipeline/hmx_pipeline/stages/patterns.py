@@ -116,11 +116,12 @@ class PatternsFold:
     def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         key = map_key(contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
+        tenant_id, names_subjects = contribution.tenant_id, self._maps.names_subjects(contribution.tenant_id)
         if contribution.subject:
-            if not self._maps.names_subjects(contribution.tenant_id):
-                self._set(tx, TenantSettings(tenant_id=contribution.tenant_id, names_subjects=True), trace)
+            if not names_subjects:
+                self._set(tx, TenantSettings(tenant_id=tenant_id, names_subjects=True), trace)
             self._claim(tx, contribution, trace)
-        elif self._maps.is_owned(contribution):
+        elif names_subjects and self._maps.sessions.is_owned(tenant_id, contribution.session_id):
             tx.count("contribution_of_somebody")
             return
         surplus = self._maps.surplus(key, contribution)
@@ -138,7 +139,7 @@ class PatternsFold:
     def _claim(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         """Take back what its session said while nobody knew whose it is. What is still known of it comes again with
         its subject; what was published with it is not to be found any more."""
-        keys = self._maps.unnamed(contribution)
+        keys = self._maps.sessions.unnamed(contribution.tenant_id, contribution.session_id)
         stale = {each for key in keys for each in self._spoken_with(pattern_of(key))}
         for key in keys:
             self._put(tx, key, None, trace)
