@@ -35,7 +35,8 @@ from hmx_pipeline.packs.candidates import EntryCandidate, SaidElsewhere, duplica
 from hmx_pipeline.packs.decision_constraints import decision_constraints
 from hmx_pipeline.packs.explain import Drop, Offered, explained
 from hmx_pipeline.packs.markdown import as_text
-from hmx_pipeline.packs.pack_view import PackQuery, PackView, asked, view
+from hmx_pipeline.packs.pack_query import PackQuery, asked
+from hmx_pipeline.packs.pack_view import PackView, view
 from hmx_pipeline.packs.rendered import again
 from hmx_pipeline.packs.sections import SECTIONS, SectionRule
 from hmx_pipeline.packs.tokens import estimate

@@ -21,16 +21,15 @@ from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
 from hmx_pipeline.contracts.knowledge import Kind as Known
 from hmx_pipeline.contracts.ledger import MOST, Reinforced, salience
-from hmx_pipeline.contracts.pack import DropReason, Filling, Past, RankingWeights, Strategy, WorkflowHints
+from hmx_pipeline.contracts.pack import DropReason, Filling, Past, WorkflowHints
 from hmx_pipeline.contracts.timestamps import milliseconds
-from hmx_pipeline.packs.assembly_strategies import Priors, favoured, weights_of
 from hmx_pipeline.packs.candidates import Exclusion
-from hmx_pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, Cutoff, cutoff, is_named
+from hmx_pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, is_named
 from hmx_pipeline.packs.outweighed import leaders, outweighed
+from hmx_pipeline.packs.pack_query import PackQuery
 from hmx_pipeline.packs.rendered import episode, kept
 from hmx_pipeline.packs.workflow_hints import workflow_hints
 from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
-from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.paraphrase import nearness
 from hmx_pipeline.retrieval.rerank import reranked
 from hmx_pipeline.retrieval.retrieval_plan import (
@@ -40,28 +39,26 @@ from hmx_pipeline.retrieval.retrieval_plan import (
     HANDOFF,
     KNOWLEDGE,
     POLICIES,
-    RetrievalPlan,
 )
 from hmx_pipeline.retrieval.score import (
     Components,
     FoundSource,
     Made,
     MemorySnapshot,
-    Shares,
     artifact_components,
     correction_components,
     document_components,
     knowledge_components,
-    shares,
 )
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.retrieval.terms import terms
-from hmx_pipeline.retrieval.times import TimeSpan, time_reference
 
 _UNSOUND: Final = Exclusion(
     DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
 )
 
+_UNFIT: Final = 0.95
+"""How much of its score a procedure loses at most whose slots the question fits worse."""
 _ELSEWHERE: Final = Exclusion(DropReason.LOW_RELEVANCE, "it names a command of another task than the procedure does")
 _COMMAND: Final = re.compile(r"`([^`]+)`")
 _DENIES: Final = re.compile(
@@ -69,7 +66,6 @@ _DENIES: Final = re.compile(
 )
 
 Source = TypeVar("Source")
-T = TypeVar("T")
 
 
 class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
@@ -93,49 +89,6 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
         return self.relevance >= self.least
 
 
-_UNFIT: Final = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class PackQuery:
-    """A request with the state that answers it."""
-
-    request: PackRequest
-    now: int
-    """The newest event time, or `as_of`, in milliseconds."""
-    time: TimeSpan | None
-    """The time that the question mentions."""
-    weights: RankingWeights
-    shares: Shares
-    priors: Priors | None
-    plan: RetrievalPlan
-    cutoff: Cutoff
-
-    @property
-    def focus(self) -> TimeSpan:
-        return self.time or TimeSpan(self.now, None)
-
-    @property
-    def looks_back(self) -> bool:
-        return self.request.as_of is not None
-
-    def existed(self, at: int) -> bool:
-        return not self.looks_back or at <= self.now
-
-    def score(self, parts: Components, best: float, pattern: str, text: str) -> float:
-        score = parts.mean(self.shares, best)
-        return score if self.priors is None else favoured(self.priors, score, pattern, text)
-
-    def unsure(self, confidence: float) -> Exclusion | None:
-        if confidence >= self.request.min_confidence:
-            return None
-        return Exclusion(DropReason.LOW_RELEVANCE, f"a confidence of {confidence} is less than was asked for")
-
-    def best(self, found: list[T], limit: int) -> list[T]:
-        """Cut to the usual number. Found sources come best first, and `as_of` requests fetch more than they show."""
-        return found[:limit] if self.looks_back else found
-
-
 @dataclass(frozen=True, slots=True)
 class PackView:
     """The scored sources that sections choose from."""
@@ -152,28 +105,6 @@ class PackView:
     """Procedure id → slot values in the question."""
     diagnoses: bool
     """True if the request includes what is no guidance."""
-
-
-def asked(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot) -> PackQuery:
-    now = fetched.newest if request.as_of is None else min(milliseconds(request.as_of), fetched.newest)
-    weights = weights_of(request.strategy, request.weights)
-    return PackQuery(
-        request,
-        now,
-        time_reference(request.query, now),
-        weights,
-        shares(weights),
-        fetched.priors if request.strategy is Strategy.FINGERPRINT_GUIDED else None,
-        plan,
-        cutoff(
-            request.fill,
-            plan,
-            fetched.named,
-            [found.source for found in fetched.episodes],
-            [found.source for found in fetched.artifacts],
-            [found.source for found in fetched.knowledge],
-        ),
-    )
 
 
 def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
