@@ -29,7 +29,8 @@ def home() -> None:
     stages = pipeline_status.explained(lambda: pipeline_status.stages(settings, ()))
     memory = pipeline_status.explained(lambda: pipeline_status.memory(settings))
     tenants = pipeline_status.explained(lambda: pipeline_status.tenants(settings))
-    down = [name for name, it in (running or {"components": {}})["components"].items() if it["state"] != "ready"]
+    components = running["components"] if running is not None else {}
+    down = [name for name, it in components.items() if it["state"] not in ("ready", "done")]
     told = {
         "not ready": ", ".join(down),
         "page": f"{url}/" if url else "",
