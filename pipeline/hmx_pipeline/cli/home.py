@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hmx_pipeline.cli.console import OUT, plain
+from hmx_pipeline.cli.console import OUT, many, plain
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.queries import pipeline_status
@@ -63,7 +63,7 @@ def _behind(memory: Mapping[str, Json]) -> str:
     lag = sum(at["lag"] for at in memory.values())
     if not lag:
         return "up to date"
-    return f"{lag:,} record{'s' if lag != 1 else ''} behind, {max(at['lag_seconds'] for at in memory.values()):.1f} s"
+    return f"{many(lag, 'record')} behind, {max(at['lag_seconds'] for at in memory.values()):.1f} s"
 
 
 def _next(unwell: bool, stages: Json | str, tenants: Json | str) -> Iterator[Next]:
@@ -73,7 +73,7 @@ def _next(unwell: bool, stages: Json | str, tenants: Json | str) -> Iterator[Nex
         return
     rejected = sum(row["count"] for row in pipeline_status.counted(stages)["rejections"])
     if rejected:
-        yield "hmx dlq", f"says why {rejected:,} event{'s were' if rejected != 1 else ' was'} rejected"
+        yield "hmx dlq", f"says why {many(rejected, 'event was', 'events were')} rejected"
     if tenants["tenants"]:
         yield f'hmx pack "what now?" --tenant {tenants["tenants"][0]}', "asks memory"
     else:
