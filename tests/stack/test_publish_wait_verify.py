@@ -130,7 +130,7 @@ def test_what_the_topic_does_not_take_is_counted_and_fails_the_command(topics: S
     assert done.exit_code == 1
     found = json.loads(done.stdout)
     assert (found["events"], found["too_large"], found["failed"]) == (2, 1, {})
-    assert "1 lines exceed" in done.stderr
+    assert "1 line above the record limit" in done.stderr
     assert len(records(topics, EVENTS)) == 2
 
 

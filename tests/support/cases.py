@@ -290,7 +290,7 @@ CASES = (
     ),
     Case(
         "Redis is filled again after the retention of episodes or evidence has passed",
-        "What the topics had deleted before is not in memory. Artifacts and knowledge stay: their topics are compacted.",
+        "What the topics had deleted is not in memory. Artifacts and knowledge stay: their topics are compacted.",
         "`memory_cut` in a pack's `metadata`, and `/readyz`: topic and number of records",
         "keep the topics for longer: `retention.ms` in `topics/`",
         {

@@ -92,6 +92,11 @@ def plain(text: str) -> str:
     return escape(kept) + "\\" * 2 * (len(shown) - len(kept))
 
 
+def many(count: int, one: str, more: str = "") -> str:
+    """Formats a number with its word: 1 event, 1,200 events."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
 def print_json(value: Any) -> None:
     sys.stdout.buffer.write(in_json(orjson.dumps(value, option=orjson.OPT_INDENT_2)) + b"\n")
     sys.stdout.flush()

@@ -13,7 +13,7 @@ from hmx_pipeline.audit.dead_letter_replay import ReplaySummary, send_back
 from hmx_pipeline.audit.dead_letter_report import DeadLetterReport, by_reason, readable
 from hmx_pipeline.audit.replay_policy import LetterFilter, ReplayDecision
 from hmx_pipeline.audit.source_rows import Row, row_of
-from hmx_pipeline.cli.console import OUT, AsJson, plain, print_json, saying, table
+from hmx_pipeline.cli.console import OUT, AsJson, many, plain, print_json, saying, table
 from hmx_pipeline.cli.verify import place_of
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, format_ms, parse_instant
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
@@ -170,4 +170,4 @@ def _show_returns(found: ReplaySummary) -> None:
         return
     OUT.print(f"{found.going - found.failed.total():,} sent back. To see their outcomes: `hmx wait`, then `hmx verify`")
     for cause, count in found.failed.items():
-        OUT.print(f"[bold red]not acknowledged[/]: {count:,} records: {plain(cause)}")
+        OUT.print(f"[bold red]not acknowledged[/]: {many(count, 'record')}: {plain(cause)}")

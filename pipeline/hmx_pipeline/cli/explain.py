@@ -10,7 +10,7 @@ from hmx_pipeline.audit.artifact_reasons import Absence, ArtifactReasons, missin
 from hmx_pipeline.audit.artifact_reasons import explain as explained
 from hmx_pipeline.audit.coverage import lessons
 from hmx_pipeline.audit.version_history import chain
-from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.cli.console import OUT, AsJson, fail, many, plain, print_json, table
 from hmx_pipeline.cli.memory import SHORT, WIDTH, Subject, Tenant, find_artifact, opened, tenant_or_only
 from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.compiler.knowledge.authority import why
@@ -119,11 +119,11 @@ def _show(reasons: ArtifactReasons) -> None:
     rows = [
         (each.at[:10], each.outcome, each.events, each.agent_id, each.session_id) for each in reasons.evidence[:SHOWN]
     ]
-    title = f"Evidence: {len(reasons.evidence):,} contributions, newest first"
+    title = f"Evidence: {many(len(reasons.evidence), 'contribution')}, newest first"
     OUT.print(table(title, ("date", "outcome", "events", "agent", "session"), rows), width=WIDTH)
     _say_more(len(reasons.evidence) - len(rows))
     if reasons.unresolved:
-        OUT.print(f"[dim]{reasons.unresolved:,} contributions are no longer in memory[/]")
+        OUT.print(f"[dim]{many(reasons.unresolved, 'contribution is', 'contributions are')} no longer in memory[/]")
     OUT.print()
     turns = reasons.versions[-SHOWN:]
     versions = [(t.version, t.status, t.at[:19], t.artifact_id[-SHORT:], t.cause) for t in turns]
@@ -179,7 +179,7 @@ def _show_checked(checked: Json) -> None:
 def _show_absence(absence: Absence) -> None:
     OUT.print(f"[bold]{plain(absence.title)}[/] [dim]{plain(absence.pattern.type)}[/]", soft_wrap=True)
     ends = ", ".join(f"{n} {outcome}" for outcome, n in sorted(absence.outcomes.items()))
-    OUT.print(f"  {absence.contributions:,} times in {absence.sessions:,} sessions: {ends}")
+    OUT.print(f"  {many(absence.contributions, 'time')} in {many(absence.sessions, 'session')}: {ends}")
     OUT.print(f"  {plain(absence.said)}", soft_wrap=True)
     for need in absence.needs:
         OUT.print(f"  [dim]{_mark(need)} {plain(words_of(need))}[/]", soft_wrap=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hmx_pipeline.cli.console import OUT, plain
+from hmx_pipeline.cli.console import OUT, many, plain
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.queries import pipeline_status
@@ -29,7 +29,8 @@ def home() -> None:
     stages = pipeline_status.explained(lambda: pipeline_status.stages(settings, ()))
     memory = pipeline_status.explained(lambda: pipeline_status.memory(settings))
     tenants = pipeline_status.explained(lambda: pipeline_status.tenants(settings))
-    down = [name for name, it in (running or {"components": {}})["components"].items() if it["state"] != "ready"]
+    components = running["components"] if running is not None else {}
+    down = [name for name, it in components.items() if it["state"] not in ("ready", "done")]
     told = {
         "not ready": ", ".join(down),
         "page": f"{url}/" if url else "",
@@ -62,7 +63,7 @@ def _behind(memory: Mapping[str, Json]) -> str:
     lag = sum(at["lag"] for at in memory.values())
     if not lag:
         return "up to date"
-    return f"{lag:,} record{'s' if lag != 1 else ''} behind, {max(at['lag_seconds'] for at in memory.values()):.1f} s"
+    return f"{many(lag, 'record')} behind, {max(at['lag_seconds'] for at in memory.values()):.1f} s"
 
 
 def _next(unwell: bool, stages: Json | str, tenants: Json | str) -> Iterator[Next]:
@@ -72,7 +73,7 @@ def _next(unwell: bool, stages: Json | str, tenants: Json | str) -> Iterator[Nex
         return
     rejected = sum(row["count"] for row in pipeline_status.counted(stages)["rejections"])
     if rejected:
-        yield "hmx dlq", f"says why {rejected:,} event{'s were' if rejected != 1 else ' was'} rejected"
+        yield "hmx dlq", f"says why {many(rejected, 'event was', 'events were')} rejected"
     if tenants["tenants"]:
         yield f'hmx pack "what now?" --tenant {tenants["tenants"][0]}', "asks memory"
     else:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, plain, print_json, saying, table
+from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, many, plain, print_json, saying, table
 from hmx_pipeline.cli.memory import SHORT, WIDTH, Tenant, find_by_end, opened, tenant_or_only
 from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
@@ -60,7 +60,7 @@ def listed(
         (r["kind"], r["status"], f"{r['confidence']:.2f}", r["text"], r.get("subject_id", ""), r["record_id"][-SHORT:])
         for r in found
     ]
-    title = f"{len(rows):,} records of tenant {plain(chosen)}" + (", and more" if cursor is not None else "")
+    title = f"{many(len(rows), 'record')} of tenant {plain(chosen)}" + (", and more" if cursor is not None else "")
     OUT.print(table(title, ("kind", "status", "conf", "text", "subject", "id"), rows), width=WIDTH)
 
 

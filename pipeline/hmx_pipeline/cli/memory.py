@@ -15,7 +15,7 @@ import typer
 from pydantic import ValidationError
 from rich.text import Text
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, plain, print_json, table
+from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, many, plain, print_json, table
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.pack import (
     ENTRY_MARK,
@@ -237,7 +237,7 @@ def show_artifacts(listed: Sequence[Json], tenant: str) -> None:
         )
         for artifact in ordered
     ]
-    title = f"{len(rows):,} artifacts of tenant {plain(tenant)}"
+    title = f"{many(len(rows), 'artifact')} of tenant {plain(tenant)}"
     OUT.print(table(title, ("type", "status", "conf", "runs", "title", "id"), rows), width=WIDTH)
 
 
@@ -247,11 +247,13 @@ def show_artifact(artifact: Json) -> None:
     OUT.print(f"[dim]{plain(artifact['artifact_type'])} {plain(artifact['artifact_id'])}[/]\n", soft_wrap=True)
     _say(artifact["summary"])
     OUT.print()
-    rests = f"{len(artifact['source_events']):,} events, {len(artifact['source_memory_ids']):,} contributions"
+    rests = (
+        f"{many(len(artifact['source_events']), 'event')}, {many(len(artifact['source_memory_ids']), 'contribution')}"
+    )
     fields = {
         "status": f"{artifact['status']}, version {artifact['version']}",
         "confidence": f"{artifact['confidence']:.2f}",
-        "observed": f"{artifact.get('observed_count', 0):,} runs",
+        "observed": many(artifact.get("observed_count", 0), "run"),
         "success rate": f"{artifact['success_rate']:.0%}" if "success_rate" in artifact else None,
         "rests on": rests,
         "tags": ", ".join(artifact.get("tags", ())),
@@ -310,7 +312,7 @@ def show_pack(made: ContextPack) -> None:
     why = made.metadata.get("explained", {"entries": (), "drops": ()})
     reasons = {one["rank"]: one for one in (*why["entries"], *why["drops"])}
     if cut := made.metadata.get("memory_cut"):
-        lost = ", ".join(f"{count:,} records of {topic}" for topic, count in cut.items())
+        lost = ", ".join(f"{many(count, 'record')} of {topic}" for topic, count in cut.items())
         OUT.print(f"[yellow]memory lacks {plain(lost)}: retention deleted them before it was filled[/]")
     if not made.metadata.get("memory_complete", True):
         percent = made.metadata["memory_filling"]["percent"]
@@ -341,7 +343,7 @@ def _show_section(made: ContextPack, section: Section, reasons: Mapping[int, Jso
         _say(entry.content.removeprefix(ENTRY_MARK).lstrip(), f"{entry.rank:>3}  ")
         support = ""
         if entry.source_type is SourceType.ARTIFACT:
-            support = f", conf {entry.provenance.confidence:.2f}, {entry.provenance.evidence_count:,} runs"
+            support = f", conf {entry.provenance.confidence:.2f}, {many(entry.provenance.evidence_count, 'run')}"
         source = f"{entry.source_type} {plain(entry.source_id)}"
         OUT.print(f"     [dim]{entry.relevance_score:.2f} {source}{support}[/]", soft_wrap=True)
         if entry.rank in reasons:

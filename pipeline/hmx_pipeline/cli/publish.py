@@ -2,7 +2,7 @@
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, plain, print_json, table
 from hmx_pipeline.cli.lines import Files, LineReader, Unreadable, bar
 from hmx_pipeline.kafka.publisher import PublishReport
 from hmx_pipeline.settings import Settings
@@ -38,6 +38,8 @@ def _show(done: PublishReport, as_json: bool) -> None:
         rows = [(done.events, done.bytes, f"{done.seconds:.1f}", round(rate))]
         OUT.print(table("Published", ("events", "bytes", "seconds", "events/s"), rows))
     if done.too_large:
-        ERR.print(f"[bold red]not sent[/]: {done.too_large:,} lines exceed the record limit of the events topic (2 MB)")
+        ERR.print(
+            f"[bold red]not sent[/]: {many(done.too_large, 'line')} above the record limit of the events topic (2 MB)"
+        )
     for reason, count in done.failed.items():
-        ERR.print(f"[bold red]not sent[/]: {count:,} records: {plain(reason)}")
+        ERR.print(f"[bold red]not sent[/]: {many(count, 'record')}: {plain(reason)}")

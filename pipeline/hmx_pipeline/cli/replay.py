@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from confluent_kafka import KafkaException
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, progress_bar, table
+from hmx_pipeline.cli.console import OUT, AsJson, fail, many, plain, print_json, progress_bar, table
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.settings import Settings, SettingsError
 
@@ -59,7 +59,7 @@ def replay(
 
 
 def _show(report: "Replayed", compare: bool, keep: bool) -> None:
-    OUT.print(f"folded {report.events:,} records of events and {report.evidence:,} of evidence")
+    OUT.print(f"folded {many(report.events, 'record')} of events and {report.evidence:,} of evidence")
     if compare:
         _show_streams(report)
         _show_artifacts(report)
@@ -73,10 +73,12 @@ def _show(report: "Replayed", compare: bool, keep: bool) -> None:
         OUT.print("[bold yellow]nothing to compare[/]: nothing was processed yet, or retention has deleted it")
     elif report.identical:
         same = sum(stream.same for stream in report.streams)
-        OUT.print(f"[bold green]identical[/]: {same:,} records byte for byte, {report.patterns:,} artifacts")
+        OUT.print(
+            f"[bold green]identical[/]: {many(same, 'record')} byte for byte, {many(report.patterns, 'artifact')}"
+        )
     else:
-        found = [f"{n:,} records {what}" for what, n in report.differences.most_common()]
-        found += [f"{n:,} artifacts {what}" for what, n in report.changes.most_common()]
+        found = [f"{many(n, 'record')} {what}" for what, n in report.differences.most_common()]
+        found += [f"{many(n, 'artifact')} {what}" for what, n in report.changes.most_common()]
         OUT.print(f"[bold red]differs[/]: {', '.join(found)}")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying, table
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, plain, print_json, saying, table
 from hmx_pipeline.cli.lines import LineReader, bar
 from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.doors.claude_code_transcripts import ImportReport, TranscriptImport
@@ -64,7 +64,7 @@ def import_(
     _say(importing.report, sent.events if sent else 0, as_json)
     for reason, count in {**(sent.failed if sent else {}), "too large": sent.too_large if sent else 0}.items():
         if count:
-            ERR.print(f"[bold red]not sent[/]: {count:,} events: {plain(reason)}")
+            ERR.print(f"[bold red]not sent[/]: {many(count, 'event')}: {plain(reason)}")
     if sent is not None and not sent.complete:
         raise typer.Exit(1)
 
@@ -128,7 +128,8 @@ def _say(report: ImportReport, sent: int, as_json: bool) -> None:
         }
         print_json(told)
         return
-    title = f"{report.events.total():,} events of {len(report.sessions):,} sessions, from {report.lines:,} lines"
+    events, sessions = many(report.events.total(), "event"), many(len(report.sessions), "session")
+    title = f"{events} of {sessions}, from {many(report.lines, 'line')}"
     OUT.print(table(title, ("event type", "events"), report.events.most_common()))
     if left_out := (+report.left_out).most_common():
         OUT.print(table("Left out", ("what", "count"), left_out))
@@ -172,7 +173,7 @@ def _artifacts(store: Any, artifact_type: str, called: str) -> list[tuple[str, s
     texts = [(one, rendered(Artifact.model_validate(one))) for one in found]
     runnable = [(one, text) for one, text in texts if "`" in text.partition("\n")[2]]
     runnable.sort(key=lambda pair: _rank(pair[0]))
-    return [(called, text, f"seen {one.get('observed_count', 1):,} times") for one, text in runnable]
+    return [(called, text, f"seen {many(one.get('observed_count', 1), 'time')}") for one, text in runnable]
 
 
 def _rank(artifact: dict[str, Any]) -> tuple[bool, float, int, str]:

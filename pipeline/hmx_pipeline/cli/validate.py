@@ -6,7 +6,7 @@ from typing import Final
 import typer
 
 from hmx_pipeline.audit.validation import Findings, Validation, Validator, by_count
-from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.cli.console import OUT, AsJson, fail, many, plain, print_json, table
 from hmx_pipeline.cli.lines import Files, LineReader, Unreadable, bar
 
 LINES: Final = 5
@@ -63,16 +63,18 @@ def _show(found: Validation) -> None:
         OUT.print(table("[yellow]Warnings[/]: accepted, but not what HMX-E says", ("note", "lines", "first"), rows))
         OUT.print()
     if found.duplicates.count:
-        OUT.print(f"{found.duplicates.count:,} duplicates, harmless: lines {_lines(found.duplicates)}")
+        OUT.print(f"{many(found.duplicates.count, 'duplicate')}, harmless: lines {_lines(found.duplicates)}")
     if found.redacted:
-        OUT.print(f"{found.redacted:,} lines hold secrets; the pipeline removes them at intake")
+        OUT.print(f"{many(found.redacted, 'line holds', 'lines hold')} secrets; the pipeline removes them at intake")
     if found.gaps:
         gaps = [(g.tenant_id, g.session_id, g.missing, g.first) for g in found.gaps[:LINES]]
         OUT.print(table("Sessions with gaps in their sequence", ("tenant", "session", "missing", "first"), gaps))
         if len(found.gaps) > LINES:
             OUT.print(f"[dim]and {len(found.gaps) - LINES:,} more: --json lists them[/]")
     verdict = f"[bold red]{found.rejections:,} would be rejected[/]" if found.rejected else "[bold green]valid[/]"
-    OUT.print(f"{verdict}: {found.lines:,} events of {found.sessions:,} sessions, {found.accepted:,} of them new")
+    OUT.print(
+        f"{verdict}: {many(found.lines, 'event')} of {many(found.sessions, 'session')}, {found.accepted:,} of them new"
+    )
 
 
 def _lines(findings: Findings) -> str:

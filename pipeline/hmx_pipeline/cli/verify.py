@@ -9,7 +9,7 @@ from hmx_pipeline.audit.audited_log import silent
 from hmx_pipeline.audit.event_explanation import Explanation
 from hmx_pipeline.audit.pipeline_conservation import Report, explain
 from hmx_pipeline.audit.pipeline_conservation import verify as audit
-from hmx_pipeline.cli.console import OUT, AsJson, plain, print_json, progress_bar, table
+from hmx_pipeline.cli.console import OUT, AsJson, many, plain, print_json, progress_bar, table
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.settings import Settings
 
@@ -101,9 +101,11 @@ def _show(report: Report) -> None:
     if report.erased:
         OUT.print(f"{report.erased:,} events are erased from memory; no answer is made from them")
     if unverified:
-        OUT.print(f"{unverified:,} records can't be verified: retention may have deleted their outputs or originals")
+        OUT.print(
+            f"{many(unverified, 'record')} can't be verified: retention may have deleted their outputs or originals"
+        )
     if report.conserved:
-        OUT.print(f"[bold green]conserved[/]: {totals.total():,} records, each with exactly one outcome")
+        OUT.print(f"[bold green]conserved[/]: {many(totals.total(), 'record')}, each with exactly one outcome")
         return
     rows = [[v.fault, f"{v.topic} {v.partition}:{v.offset}", v.detail] for v in report.violations[:SHOWN]]
     OUT.print(table("Violations", ("what", "where", "detail"), rows))

@@ -21,10 +21,9 @@ from hmx_pipeline.stages.fold import POSITION_KEY, Output
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import ARTIFACTS
 from tests.support.records import START_MS, LogRecord
-from tests.support.runs import HOUR, grouped, run, run_of, schema, tasks
+from tests.support.runs import HOUR, grouped, run, run_of, tasks
 from tests.support.segments import START, Script
 
-SUCCESS, FAILURE = SegmentOutcome.SUCCESS, SegmentOutcome.FAILURE
 LOAD = ("dw describe t_{n}", "dw load t_{n} --region north")
 ROTATE = ("vault read k{n}", "vault write k{n} --days 30")
 
@@ -195,27 +194,6 @@ def test_what_is_said_where_nothing_is_done_counts_for_the_task_that_it_speaks_o
     assert [step["command"].split()[1] for step in found.content["steps"]] == ["show", "ask", "block"]
     assert "--via phone" in found.content["steps"][1]["command"]
     assert rule.source_events[0] in found.source_events
-
-
-def test_what_users_told_is_obeyed_by_whoever_does_it_whatever_became_of_the_run() -> None:
-    """One after it leaves it out, one does it and ends well, one does it and fails for another reason."""
-    obeyed = ["crm show c{n}", "phone call c{n} --desk front", "crm block c{n}"]
-    lines = {
-        8: ["crm show c8", "crm block c8"],
-        9: [x.format(n=9) for x in obeyed],
-        10: [x.format(n=10) for x in obeyed],
-    }
-    runs = [run(n, [f"crm show c{n}", f"crm block c{n}"], f"Block c{n}", subject=f"u{n % 3}") for n in range(6)]
-    runs += [
-        run(n, own, f"Block c{n}", FAILURE if n == 10 else SUCCESS, subject=f"u{n % 3}") for n, own in lines.items()
-    ]
-    chat = Script("chat", start=START + 7 * HOUR, subject="u2")
-    chat.user("Run `phone call <customer> --desk front` before you block anybody")
-    (rule,) = (c for c in contributions(chat.segment()) if c.pattern_type == "run")
-    common = ["call", "front"]
-    found = schema([each.saying(common=common, named=common) for each in (*runs, rule)])
-    assert found is not None
-    assert [step["command"].split()[1] for step in found.content["steps"]] == ["show", "call", "block"]
 
 
 def test_a_value_that_two_subjects_wished_for_is_shown_and_one_subjects_is_not() -> None:

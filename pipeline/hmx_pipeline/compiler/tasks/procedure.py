@@ -59,9 +59,7 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     every_act += _told_elsewhere(runs, told, every_act, options, goals_said)
     since |= _since_given_up(every_act, good)
     tellers = [run for run in runs if run.good or run.name in went_on]
-    found = [
-        _step(each, _telling(each, tellers, options), runs, len(every_act), since, told, options) for each in every_act
-    ]
+    found = [_step(each, _telling(each, tellers, options), runs, len(every_act), since, told) for each in every_act]
     often = [step for step in found if step.share >= _OFTEN]
     kept = [step for step in often if step.share >= MOST or not _unclear(step.template)]
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], runs, options)
@@ -143,25 +141,17 @@ def _telling(template: Template, runs: Sequence[Run], options: frozenset[str]) -
 
 
 def _step(
-    template: Template,
-    telling: Sequence[Run],
-    runs: Sequence[Run],
-    among: int,
-    since: Set[int],
-    told: Sequence[Run],
-    options: frozenset[str],
+    template: Template, telling: Sequence[Run], runs: Sequence[Run], among: int, since: Set[int], told: Sequence[Run]
 ) -> ProcedureStep:
-    """What users have told to do, and what has been done since then, is a step however seldom that was, and whatever
-    became of those runs; what they spoke of and nobody has done since then is none. `since`: at these times something
-    is otherwise."""
+    """What users have told to do, and what has been done since then, is a step however seldom that was; what they spoke
+    of and nobody has done since then is none. `since`: at these times something is otherwise."""
     having = {one.run.name for one in template.instances}
     told = [run for run in told if any(map(template.meant_by, run.told))]
     known = {sum(run.at < at for run in telling) for at in {*since, *(run.at for run in told)}}
     share = share_now([run.name in having for run in telling], among, known)
     if not told:
         return ProcedureStep(template, share, told=False)
-    did = {run.name for run in runs if any(d.ok is not False and _does(template, d, options) for d in run.deeds)}
-    now = share_obeyed(runs, having | did, told)
+    now = share_obeyed(runs, having, told)
     return ProcedureStep(template, max(share, now), told=now >= _OFTEN)
 
 
