@@ -531,7 +531,7 @@ class Patterns:
         self._speak(name, row.offset)
 
     def _ruling(self, row: Row, ruling: Ruling) -> Rejection | None:
-        """One on each record; a pattern has room for so many."""
+        """One on each record, where a subject's own replaces no operator's; a pattern has room for so many."""
         parts = split_key(ruling.pattern)
         if len(parts) != 2 or not knows(parts[0]):
             return Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
@@ -543,11 +543,13 @@ class Patterns:
         if self._rests_on_erased(row.offset, ruling):
             self.counts["ruling_on_erased"] += 1
             return None
-        if len(others) >= PATTERN_RULINGS:
+        is_weaker = bool(ruling.subject) and any(not one.subject for one in known if one not in others)
+        left = known if is_weaker else (*others, ruling)
+        if not is_weaker and len(others) >= PATTERN_RULINGS:
             self.counts["decision_out_of_room"] += 1
         elif self._may_decide(ruling.tenant_id, name):
             self.counts["ruled"] += 1
-            self._pattern(ruling.tenant_id, ruling.pattern).rulings.append((row.offset, (*others, ruling)))
+            self._pattern(ruling.tenant_id, ruling.pattern).rulings.append((row.offset, left))
             self._speak(name, row.offset)
             shared = self.patterns.get(join_key(ruling.tenant_id, join_key(parts[0], plain)))
             if subject and shared is not None and shared.kept:

@@ -7,7 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, mark_of
+from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.intake.control_records import barrier, erase, ruling
@@ -111,6 +113,10 @@ def test_they_agree_on_what_operators_rule(strict: bool) -> None:
     events, dice = told(8), random.Random(8)
     made = rulings(events, dice, 12)
     decided = [(n * len(events) // 10, "ruling", ruling(one, 0)) for n, one in enumerate(made)]
+    for n, one in enumerate(made):  # a subject rules on the own memory, before the operator or after
+        if whose := scope_of(split_key(one.pattern)[1])[0]:
+            own = one.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "subject": whose})
+            decided.append((n * len(events) // 10 + dice.choice([-9, 9]), "ruling", ruling(own, 0)))
     unreadable = made[0].model_copy(update={"pattern": "fact"})
     decided.append((5, "ruling", ruling(unreadable, 0)))
     for n, name in enumerate(("ada", "bob")):
