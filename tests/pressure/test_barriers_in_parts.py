@@ -36,13 +36,18 @@ def parts(new_fold: Callable[[], Fold], records: Sequence[LogRecord]) -> list[Pa
     return list(Executor(new_fold(), 0).parts(records))
 
 
+def failing() -> list[LogRecord]:
+    """A session an event, each with something to say."""
+    return log([(0, event(f"s{n}", event_type="error", content={"error": "boom"})) for n in range(SESSIONS)])
+
+
 def spoken(made: Sequence[Part]) -> list[int]:
     """How many segments have, in each part."""
     return [sum(key.startswith("g/") for key in part.effects.changes) for part in made]
 
 
 def test_a_barrier_over_many_sessions_is_cut_into_parts_and_passes_with_the_last() -> None:
-    records = log([(0, event(f"s{n}")) for n in range(SESSIONS)])
+    records = failing()
     made = parts(sessions_fold, [*records, barrier_record(1, offset=SESSIONS)])
     assert [part.folded for part in made] == [SESSIONS + 1] * len(made)
     assert len(made) == 3
@@ -54,7 +59,7 @@ def test_a_barrier_over_many_sessions_is_cut_into_parts_and_passes_with_the_last
 
 
 def test_sessions_that_fall_silent_together_speak_in_parts() -> None:
-    records = log([(0, event(f"s{n}")) for n in range(SESSIONS)])
+    records = failing()
     made = parts(sessions_fold, [*records, tick_record(SEGMENT_IDLE_MS, offset=SESSIONS)])
     assert [part.folded for part in made] == [SESSIONS, SESSIONS, SESSIONS + 1]
     assert max(spoken(made)) == PART_STEPS

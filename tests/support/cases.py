@@ -291,7 +291,7 @@ CASES = (
     Case(
         "Redis is filled again after the retention of episodes or evidence has passed",
         "What the topics had deleted is not in memory. Artifacts and knowledge stay: their topics are compacted.",
-        "`memory_cut` in a pack's `metadata`, and `/readyz`: topic and number of records",
+        "`/readyz`, and memory_cut in a pack's metadata: topic and number of records",
         "keep the topics for longer: `retention.ms` in `topics/`",
         {
             "stack/test_store_materialiser.py": ("test_memory_that_is_filled_after_retention_says_what_it_lacks",),
