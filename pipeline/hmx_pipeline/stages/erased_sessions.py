@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 import orjson
 
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN, named_subject
-from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of, marks_on
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import ERASURE, EVIDENCE_ERASURE, KIND, output_headers
 from hmx_pipeline.contracts.keys import join_key, split_key, tenant_partition
@@ -99,9 +99,9 @@ def is_erased(indexes: Indexes, accepted: Accepted) -> bool:
         return False
     subject = named_subject(accepted.fields["metadata"])
     at = accepted.instant // NS_PER_MS
-    own = mark_of(event.tenant_id, ErasedScope.SESSION, event.session_id)
+    own, *others = marks_on(event.tenant_id, event.session_id, subject)
     return any(
-        (at <= erased.at and covered(marks, event.tenant_id, event.session_id, subject))
+        (at <= erased.at and not marks.isdisjoint((own, *others)))
         or (own in erased.newest and at <= erased.newest[own])
         for erased, marks in past.values()
     )
