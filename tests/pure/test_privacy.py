@@ -6,23 +6,27 @@ from typing import Any
 import orjson
 import pytest
 
+from hmx_pipeline.contracts import erasure as erasure_marks
 from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.envelope import Envelope
-from hmx_pipeline.contracts.episode import NOBODY_KNOWN, own_session, subject_of
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN, is_visible, own_session, subject_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.headers import AGENT_UNPROVEN
 from hmx_pipeline.contracts.limits import SESSION_FORGOTTEN_MS, SESSION_SEGMENTS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.intake.control_records import erase, ruling, setting
+from hmx_pipeline.queries.context_pack import surfaced
 from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
 from hmx_pipeline.service.api_keys import USUAL, Grant
 from hmx_pipeline.service.events import Refused, agent_headers, check, in_own_session
+from hmx_pipeline.service.hippocortex.capture import _checked as captured
 from hmx_pipeline.stages import sessions as sessions_stage
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.subject_view import sees_knowledge
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
+from tests.pure.packs.test_assemble import ask, some
 from tests.support import canaries
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord, event
@@ -64,9 +68,9 @@ def barrier(offset: int, at: int) -> LogRecord:
     return barrier_record(at, 0, offset, f"b{offset}")
 
 
-def erasing(scope: ErasedScope, name: str) -> Made:
+def erasing(scope: ErasedScope, name: str, erasure_id: str = "e1") -> Made:
     def made(offset: int, at: int) -> LogRecord:
-        asked = Erasure(erasure_id="e1", tenant_id="acme", scope=scope, name=name, at=START_MS + at)
+        asked = Erasure(erasure_id=erasure_id, tenant_id="acme", scope=scope, name=name, at=START_MS + at)
         return signed(erase(asked, 0), 0, offset, at)
 
     return made
@@ -132,6 +136,12 @@ def test_a_session_whose_owner_is_not_known_any_more_is_nobodys_and_teaches_noth
     assert sessions.counts["session_owner_lost"] == 1
     assert not holding(last(patterns, KNOWLEDGE))
     assert subject_of(sessions.episodes[-1]) == NOBODY_KNOWN
+
+
+def test_nobody_sees_what_is_nobodys_not_even_who_asks_by_its_mark() -> None:
+    assert not is_visible(NOBODY_KNOWN, NOBODY_KNOWN)
+    assert is_visible("", NOBODY_KNOWN)
+    assert not sees_knowledge({"subject_id": NOBODY_KNOWN, "status": "active"}, NOBODY_KNOWN)
 
 
 def test_a_forgotten_session_is_of_whoever_names_it_first_again() -> None:
@@ -223,6 +233,45 @@ def test_what_a_contribution_came_from_decides_whether_it_is_erased_and_no_clock
         assert not erased.hides_contribution(fields, (2, 6))
 
 
+def test_an_event_is_hashed_once_however_many_erasures_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = [
+        ErasureMark(erasure_id=f"e{n}", tenant_id="acme", at=START_MS, marks=[f"{n:032x}"], partition=0, before=9)
+        for n in range(50)
+    ]
+    erased, made = Erasures(marks), list[str]()
+    plain = erasure_marks.mark_of
+
+    def counted(tenant_id: str, scope: ErasedScope, name: str) -> str:
+        made.append(name)
+        return plain(tenant_id, scope, name)
+
+    monkeypatch.setattr(erasure_marks, "mark_of", counted)
+    origin = {"partition": 0, "offset": 3}
+    assert not erased.hides_episode({"sessionId": "s1", "metadata": {"hmx": {"tenant_id": "acme", "origin": origin}}})
+    assert not erased.hides_contribution({"tenant_id": "acme", "session_id": "s1", "subject": "u1", "first_at": 0})
+    assert len(made) == 2 + 3
+
+
+def test_a_late_event_is_hashed_once_however_many_erasures_its_tenant_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[str]()
+    plain = erasure_marks.mark_of
+
+    def counted(tenant_id: str, scope: ErasedScope, name: str) -> str:
+        made.append(name)
+        return plain(tenant_id, scope, name)
+
+    monkeypatch.setattr(erasure_marks, "mark_of", counted)
+
+    def hashed(erasures: int) -> int:
+        made.clear()
+        past = [erasing(ErasedScope.SUBJECT, f"u{n + 10}", f"e{n}") for n in range(erasures)]
+        sessions, _ = folded(*past, 1_000, *by("u1", "s1", ADDRESS))
+        assert "rejected.erased" not in sessions.counts
+        return sum(name == "s1" for name in made)
+
+    assert hashed(20) == hashed(1)
+
+
 def test_a_ruling_on_what_was_erased_before_it_came_brings_nothing_back() -> None:
     events = by("u1", "s1", ADDRESS)
     (record,) = holding(known(*events))
@@ -273,6 +322,19 @@ def test_a_typed_event_is_trusted_for_the_agent_that_tells_it_and_not_for_who_be
     assert (("", RULE) in found) is binds
 
 
+@pytest.mark.parametrize(("agent", "subject"), [("evil", ""), ("evil", "u2"), ("ops", "")])
+def test_an_agent_that_no_operator_trusts_makes_no_skill_and_names_none(agent: str, subject: str) -> None:
+    skill = {"skill_id": "s", "version": 1, "name": RULE, "summary": RULE, "procedure": [RULE], "citations": ["e1"]}
+    whose = {"metadata": {"user_id": subject}} if subject else {}
+    at = START_MS - 3_600_000
+    events = [
+        event("s2", 0, at=at, event_type="skill.validated", agent_id=agent, content=skill, **whose),
+        event("s3", 0, at=at, event_type="skill.applied", agent_id=agent, content={"skill_id": "s", "task": "T"}),
+    ]
+    found = told(known(set_to(trusted_agents=["ops"]), *by("u1", "s1", "Hi"), *events))
+    assert any(RULE in text for _, text in found) is (agent == "ops")
+
+
 def test_an_agent_that_no_key_proves_is_not_trusted() -> None:
     told_by = policy("s2", 0, "ops")
     start = (set_to(trusted_agents=["ops"]), *by("u1", "s1", "Hi"))
@@ -293,6 +355,15 @@ def test_a_key_writes_for_its_agent_alone() -> None:
     refused = check(orjson.dumps(policy("s", 0, "evil")), grant)
     assert isinstance(refused, Refused)
     assert (refused.reason, refused.path) == ("agent_mismatch", "$.agent_id")
+
+
+@pytest.mark.parametrize("grant", [Grant("acme", USUAL, agent="ops"), Grant("acme", USUAL, "u1"), Grant("acme", USUAL)])
+@pytest.mark.parametrize("asked", [None, "other"])
+def test_what_a_pack_has_shown_may_be_written_with_the_key_that_asked_for_it(grant: Grant, asked: str | None) -> None:
+    pack = ask(some(), **({"agent_id": asked} if asked else {}))
+    (taken,) = captured([surfaced(pack, grant.subject, grant.agent)], grant)
+    assert taken.refused is None
+    assert grant.agent in (None, taken.fields["agent_id"])
 
 
 # sessions of bound keys

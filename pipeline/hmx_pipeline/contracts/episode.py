@@ -196,7 +196,7 @@ def subject_of(fields: Mapping[str, Any]) -> str:
 
 def is_visible(owner: str, subject: str) -> bool:
     """Return True if a subject may see what is this owner's; without an owner it is the tenant's."""
-    return owner in ("", subject)
+    return owner == "" or owner == subject != NOBODY_KNOWN
 
 
 def own_session(subject: str, session_id: str) -> str:

@@ -26,11 +26,11 @@ def make_pack(store: Store, request: PackRequest) -> ContextPack:
     return with_duration(pack, round((time.perf_counter() - started) * 1000, 3))
 
 
-def surfaced(pack: ContextPack, subject: str | None) -> bytes:
+def surfaced(pack: ContextPack, subject: str | None, agent: str | None = None) -> bytes:
     """Returns the capture that says what the pack has shown, the first of it; empty if it has shown nothing. Its
-    session is its own, so it disturbs none."""
+    session is its own, so it disturbs none. `agent`: whom the reader's key is bound to, if to one."""
     shown = list(dict.fromkeys(entry.source_id for entry in pack.entries))[:PROJECTED_REFS]
-    about = {"agentId": pack.agent_id or "memory", **({SUBJECT_ID: subject} if subject else {})}
+    about = {"agentId": agent or pack.agent_id or "memory", **({SUBJECT_ID: subject} if subject else {})}
     content = {
         "kind": "surfaced",
         "targets": [{"seq": rank, "hash": memory_hash(name)} for rank, name in enumerate(shown, 1)],

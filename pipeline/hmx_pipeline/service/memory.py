@@ -95,7 +95,7 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
         session = await turns.run(tenant, view_of(request, tenant).session, asked.session_id)
         asked = asked.model_copy(update={"session_id": session})
     pack = await turns.run(tenant, make_pack, store_of(request), asked)
-    if conditions.surfaces and (sent := surfaced(pack, asked.subject_id)):
+    if conditions.surfaces and (sent := surfaced(pack, asked.subject_id, grant_of(request).agent)):
         await request.app.state.captures.take(tenant, grant_of(request), [sent])
     request.scope[COMPLETE] = pack.metadata.get("memory_complete")
     if conditions.require_complete and request.scope[COMPLETE] is False:

@@ -25,8 +25,15 @@ _STATES: Final = {
         for row in AGENT_TYPES.values()
         if row.projection is not None and row.projection.entity and row.projection.says
     },
+    **{
+        edge.source_type: Memory.POLICY
+        for row in AGENT_TYPES.values()
+        if row.projection is not None
+        for edge in row.projection.edges
+        if edge.founds and SHELVES.get(edge.target_type) is Shelf.PROCEDURE
+    },
 }
-"""Entity type → what its events state. A skill tells others what to do, as a rule does."""
+"""Entity type → what its events state. A skill tells others what to do, as a rule does, and so does its name."""
 _TYPES: Final = ("type", "source_type", "target_type")
 SHOWN: Final = "authority"
 """Key of a record's body that says it."""
