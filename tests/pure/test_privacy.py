@@ -223,6 +223,14 @@ def test_an_event_of_the_future_that_was_erased_does_not_come_back_when_it_is_se
     assert not last(patterns, KNOWLEDGE)
 
 
+def test_an_event_of_the_future_does_not_come_back_after_its_session_was_forgotten_and_erased() -> None:
+    (one,) = by("u1", "s1", ADDRESS)
+    one["timestamp"] = "2099-01-01T00:00:00.000Z"
+    sessions, patterns = folded(one, barrier, LATER, tick, erasing(ErasedScope.SUBJECT, "u1"), 1_000, {**one})
+    assert sessions.counts["rejected.erased"] == 1
+    assert not last(patterns, KNOWLEDGE)
+
+
 def test_what_a_contribution_came_from_decides_whether_it_is_erased_and_no_clock_of_its_producer() -> None:
     marks = [mark_of("acme", ErasedScope.SESSION, "s1")]
     erased = Erasures([ErasureMark(erasure_id="e1", tenant_id="acme", at=START_MS, marks=marks, partition=3, before=7)])

@@ -38,9 +38,10 @@ def erased_sessions(tx: Tx, erasure: Erasure) -> list[str]:
     ]
 
 
-def disown(tx: Tx, erasure: Erasure) -> None:
+def disown(tx: Tx, erasure: Erasure) -> dict[str, int]:
     """Forget of whom the erased sessions were, though not that they were somebody's: what comes later without a name
-    is not everybody's."""
+    is not everybody's. Return the marks of those with an event dated later than the erasure, and its time."""
+    ahead = {}
     prefix, marks = f"o/{join_key(erasure.tenant_id)}/", erasure.marks
     whole = mark_of(erasure.tenant_id, ErasedScope.TENANT, "") in marks
     for key in sorted(key for key in tx.values() if key.startswith(prefix) and key != prefix):
@@ -48,6 +49,9 @@ def disown(tx: Tx, erasure: Erasure) -> None:
         named = mark_of(erasure.tenant_id, ErasedScope.SUBJECT, owner.subject)
         if whole or key.removeprefix(prefix) in marks or named in marks:
             tx.put(key, SessionOwner(subject=NOBODY_KNOWN, at=owner.at))
+            if owner.newest > erasure.at:
+                ahead[key.removeprefix(prefix)] = owner.newest
+    return ahead
 
 
 def waiting_and_erased(tx: Tx, erasure: Erasure, names: Container[str]) -> list[str]:
@@ -66,10 +70,19 @@ def waiting_and_erased(tx: Tx, erasure: Erasure, names: Container[str]) -> list[
     return sorted(key for key in tx.values() if key.startswith(prefix) and covers(key))
 
 
-def pass_on(tx: Tx, erasure: Erasure, newest: Mapping[str, int], partitions: int, evidence_partitions: int) -> None:
-    """Remember the erasure, and tell readers and the patterns stage. `newest`: session → time of its last event. An
-    event may be dated later than it was appended, so it is still of the erased past when it is sent again."""
-    found = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]): at for name, at in newest.items()}
+def pass_on(
+    tx: Tx,
+    erasure: Erasure,
+    newest: Mapping[str, int],
+    forgotten: Mapping[str, int],
+    partitions: int,
+    evidence_partitions: int,
+) -> None:
+    """Remember the erasure, and tell readers and the patterns stage. `newest`: session → time of its last event;
+    `forgotten`: mark of a session that is not held → such a time. An event may be dated later than it was appended, so
+    it is still of the erased past when it is sent again."""
+    held = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]): at for name, at in newest.items()}
+    found = {**forgotten, **held}
     marks = sorted(erasure.marks | found.keys())
     ahead = {mark: at for mark, at in sorted(found.items()) if at > erasure.at}
     past = ErasedPast(deadline=tx.clock + ERASURE_KEPT_MS, at=erasure.at, marks=tuple(marks), newest=ahead)

@@ -87,12 +87,14 @@ class SegmentRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Set once the segment is closed, unless it is too large."""
 
 
-class SessionOwner(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOwner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Outlives a session, so that what comes later without a name is not everybody's."""
 
     subject: str
     at: int = 0
     """Partition clock when the session was forgotten."""
+    newest: int = 0
+    """Time of its last event in milliseconds, if that was still to come then: an erasure has to know it."""
 
 
 class ErasedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

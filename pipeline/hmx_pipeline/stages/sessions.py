@@ -434,9 +434,11 @@ class SessionsFold:
             known = tx.get(lost_owner_key(tenant))
         return SessionState(subject=known.subject) if known is not None else _NEW
 
-    def _own(self, tx: Tx, name: str, subject: str) -> None:
+    def _own(self, tx: Tx, name: str, session: SessionState) -> None:
         """Remember whose a forgotten session is."""
-        tx.put(owner_key(name), SessionOwner(subject=subject, at=tx.clock))
+        newest = session.cursor.newest // NS_PER_MS
+        ahead = newest if newest > tx.clock else 0
+        tx.put(owner_key(name), SessionOwner(subject=session.subject, at=tx.clock, newest=ahead))
         while self._indexes.owned.total > OWNERS_KEPT:
             key = self._indexes.longest_owned(tx.values())
             lost = lost_owner_key(key.split("/")[1])
@@ -447,7 +449,7 @@ class SessionsFold:
 
     def _forget(self, tx: Tx, name: str, session: SessionState) -> None:
         if session.subject:
-            self._own(tx, name, session.subject)
+            self._own(tx, name, session)
         tx.trim(name, None)
         for first in session.closed if session.head is None else (*session.closed, session.segment_first):
             tx.put(segment_key(name, first), None)
@@ -496,9 +498,9 @@ class SessionsFold:
             tx.put(key, None)
         for name in names:
             self._forget(tx, name, tx.get(session_state_key(name)))
-        disown(tx, erasure)
+        forgotten = disown(tx, erasure)
         times = {name: instant // NS_PER_MS for name, instant in newest.items()}
-        pass_on(tx, erasure, times, self._partitions, self._evidence_partitions)
+        pass_on(tx, erasure, times, forgotten, self._partitions, self._evidence_partitions)
 
     def _pass_on(self, tx: Tx, name: bytes, tenant_id: str, pattern: str, control: EvidenceControl) -> None:
         """Emit a control record to the tenant's evidence partition, where its patterns are compiled."""
