@@ -330,6 +330,31 @@ def test_a_typed_event_is_trusted_for_the_agent_that_tells_it_and_not_for_who_be
     assert (("", RULE) in found) is binds
 
 
+def test_an_agent_that_repeats_what_a_trusted_one_says_takes_nothing_from_it() -> None:
+    start = (set_to(trusted_agents=["ops"]), *by("u1", "s1", WAREHOUSE))
+    assert ("", RULE) in told(known(*start, policy("s2", 0, "ops")))
+    for order in (("ops", "evil"), ("evil", "ops")):
+        repeated = known(*start, *(policy("s2", place, agent) for place, agent in enumerate(order)))
+        assert [r["body"]["authority"] for r in holding(repeated) if r["text"] == RULE] == ["agent"]
+    assert RULE not in {text for _, text in told(known(*start, policy("s2", 0, "evil"), policy("s2", 1, "eve")))}
+
+
+def test_an_agent_that_no_operator_trusts_ends_no_skill_from_within_the_session_of_one_that_is() -> None:
+    start = (set_to(trusted_agents=["ops"]), *by("u1", "s1", WAREHOUSE))
+    skill = {"skill_id": "s", "version": 1, "name": "Lint", "procedure": ["make lint"], "citations": ["e1"]}
+    at = START_MS - 3_600_000
+    events = [
+        event("s2", n, at=at + n, event_type=f"skill.{status}", agent_id=agent, content=skill | more)
+        for n, (status, agent, more) in enumerate(
+            [("validated", "ops", {}), ("rejected", "evil", {"procedure": [RULE], "name": RULE})]
+        )
+    ]
+    found = known(*start, *events)
+    assert RULE not in str(holding(found))
+    versions = [r["body"]["properties"] for r in holding(found) if r["body"].get("entity_type") == "skill_version"]
+    assert [(one["status"], one["procedure"]) for one in versions] == [("validated", ["make lint"])]
+
+
 @pytest.mark.parametrize(("agent", "subject"), [("evil", ""), ("evil", "u2"), ("ops", "")])
 def test_an_agent_that_no_operator_trusts_makes_no_skill_and_names_none(agent: str, subject: str) -> None:
     skill = {"skill_id": "s", "version": 1, "name": RULE, "summary": RULE, "procedure": [RULE], "citations": ["e1"]}
