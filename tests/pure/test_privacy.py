@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from hmx_pipeline.contracts import erasure as erasure_marks
 from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.envelope import Envelope
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN, is_visible, own_session, subject_of
@@ -15,14 +16,17 @@ from hmx_pipeline.contracts.headers import AGENT_UNPROVEN
 from hmx_pipeline.contracts.limits import SESSION_FORGOTTEN_MS, SESSION_SEGMENTS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.intake.control_records import erase, importing, ruling, setting
+from hmx_pipeline.queries.context_pack import surfaced
 from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
 from hmx_pipeline.service.api_keys import USUAL, Grant
 from hmx_pipeline.service.events import Refused, agent_headers, check, in_own_session
+from hmx_pipeline.service.hippocortex.capture import _checked as captured
 from hmx_pipeline.stages import session_owners
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.subject_view import sees_knowledge
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
+from tests.pure.packs.test_assemble import ask, some
 from tests.support import canaries
 from tests.support.evidence import gift_of
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
@@ -65,9 +69,9 @@ def barrier(offset: int, at: int) -> LogRecord:
     return barrier_record(at, 0, offset, f"b{offset}")
 
 
-def erasing(scope: ErasedScope, name: str) -> Made:
+def erasing(scope: ErasedScope, name: str, erasure_id: str = "e1") -> Made:
     def made(offset: int, at: int) -> LogRecord:
-        asked = Erasure(erasure_id="e1", tenant_id="acme", scope=scope, name=name, at=START_MS + at)
+        asked = Erasure(erasure_id=erasure_id, tenant_id="acme", scope=scope, name=name, at=START_MS + at)
         return signed(erase(asked, 0), 0, offset, at)
 
     return made
@@ -148,6 +152,7 @@ def test_nobody_sees_what_is_nobodys_not_even_who_goes_by_that_name() -> None:
     assert not is_visible(NOBODY_KNOWN, NOBODY_KNOWN)
     assert not is_visible(NOBODY_KNOWN, "")
     assert is_visible("", NOBODY_KNOWN)
+    assert not sees_knowledge({"subject_id": NOBODY_KNOWN, "status": "active"}, NOBODY_KNOWN)
 
 
 def test_a_forgotten_session_is_of_whoever_names_it_first_again() -> None:
@@ -240,6 +245,14 @@ def test_an_event_of_the_future_that_was_erased_does_not_come_back_when_it_is_se
     assert not last(patterns, KNOWLEDGE)
 
 
+def test_an_event_of_the_future_does_not_come_back_after_its_session_was_forgotten_and_erased() -> None:
+    (one,) = by("u1", "s1", ADDRESS)
+    one["timestamp"] = "2099-01-01T00:00:00.000Z"
+    sessions, patterns = folded(one, barrier, LATER, tick, erasing(ErasedScope.SUBJECT, "u1"), 1_000, {**one})
+    assert sessions.counts["rejected.erased"] == 1
+    assert not last(patterns, KNOWLEDGE)
+
+
 def test_what_a_contribution_came_from_decides_whether_it_is_erased_and_no_clock_of_its_producer() -> None:
     marks = [mark_of("acme", ErasedScope.SESSION, "s1")]
     erased = Erasures([ErasureMark(erasure_id="e1", tenant_id="acme", at=START_MS, marks=marks, partition=3, before=7)])
@@ -248,6 +261,45 @@ def test_what_a_contribution_came_from_decides_whether_it_is_erased_and_no_clock
         assert erased.hides_contribution(fields, (3, 6))
         assert not erased.hides_contribution(fields, (3, 7))
         assert not erased.hides_contribution(fields, (2, 6))
+
+
+def test_an_event_is_hashed_once_however_many_erasures_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = [
+        ErasureMark(erasure_id=f"e{n}", tenant_id="acme", at=START_MS, marks=[f"{n:032x}"], partition=0, before=9)
+        for n in range(50)
+    ]
+    erased, made = Erasures(marks), list[str]()
+    plain = erasure_marks.mark_of
+
+    def counted(tenant_id: str, scope: ErasedScope, name: str) -> str:
+        made.append(name)
+        return plain(tenant_id, scope, name)
+
+    monkeypatch.setattr(erasure_marks, "mark_of", counted)
+    origin = {"partition": 0, "offset": 3}
+    assert not erased.hides_episode({"sessionId": "s1", "metadata": {"hmx": {"tenant_id": "acme", "origin": origin}}})
+    assert not erased.hides_contribution({"tenant_id": "acme", "session_id": "s1", "subject": "u1", "first_at": 0})
+    assert len(made) == 2 + 3
+
+
+def test_a_late_event_is_hashed_once_however_many_erasures_its_tenant_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[str]()
+    plain = erasure_marks.mark_of
+
+    def counted(tenant_id: str, scope: ErasedScope, name: str) -> str:
+        made.append(name)
+        return plain(tenant_id, scope, name)
+
+    monkeypatch.setattr(erasure_marks, "mark_of", counted)
+
+    def hashed(erasures: int) -> int:
+        made.clear()
+        past = [erasing(ErasedScope.SUBJECT, f"u{n + 10}", f"e{n}") for n in range(erasures)]
+        sessions, _ = folded(*past, 1_000, *by("u1", "s1", ADDRESS))
+        assert "rejected.erased" not in sessions.counts
+        return sum(name == "s1" for name in made)
+
+    assert hashed(20) == hashed(1)
 
 
 @pytest.mark.parametrize(("scope", "name"), [(ErasedScope.SUBJECT, "u1"), (ErasedScope.SESSION, "s1")])
@@ -301,6 +353,44 @@ def test_a_typed_event_is_trusted_for_the_agent_that_tells_it_and_not_for_who_be
     assert (("", RULE) in found) is binds
 
 
+def test_an_agent_that_repeats_what_a_trusted_one_says_takes_nothing_from_it() -> None:
+    start = (set_to(trusted_agents=["ops"]), *by("u1", "s1", WAREHOUSE))
+    assert ("", RULE) in told(known(*start, policy("s2", 0, "ops")))
+    for order in (("ops", "evil"), ("evil", "ops")):
+        repeated = known(*start, *(policy("s2", place, agent) for place, agent in enumerate(order)))
+        assert [r["body"]["authority"] for r in holding(repeated) if r["text"] == RULE] == ["agent"]
+    assert RULE not in {text for _, text in told(known(*start, policy("s2", 0, "evil"), policy("s2", 1, "eve")))}
+
+
+def test_an_agent_that_no_operator_trusts_ends_no_skill_from_within_the_session_of_one_that_is() -> None:
+    start = (set_to(trusted_agents=["ops"]), *by("u1", "s1", WAREHOUSE))
+    skill = {"skill_id": "s", "version": 1, "name": "Lint", "procedure": ["make lint"], "citations": ["e1"]}
+    at = START_MS - 3_600_000
+    events = [
+        event("s2", n, at=at + n, event_type=f"skill.{status}", agent_id=agent, content=skill | more)
+        for n, (status, agent, more) in enumerate(
+            [("validated", "ops", {}), ("rejected", "evil", {"procedure": [RULE], "name": RULE})]
+        )
+    ]
+    found = known(*start, *events)
+    assert RULE not in str(holding(found))
+    versions = [r["body"]["properties"] for r in holding(found) if r["body"].get("entity_type") == "skill_version"]
+    assert [(one["status"], one["procedure"]) for one in versions] == [("validated", ["make lint"])]
+
+
+@pytest.mark.parametrize(("agent", "subject"), [("evil", ""), ("evil", "u2"), ("ops", "")])
+def test_an_agent_that_no_operator_trusts_makes_no_skill_and_names_none(agent: str, subject: str) -> None:
+    skill = {"skill_id": "s", "version": 1, "name": RULE, "summary": RULE, "procedure": [RULE], "citations": ["e1"]}
+    whose = {"metadata": {"user_id": subject}} if subject else {}
+    at = START_MS - 3_600_000
+    events = [
+        event("s2", 0, at=at, event_type="skill.validated", agent_id=agent, content=skill, **whose),
+        event("s3", 0, at=at, event_type="skill.applied", agent_id=agent, content={"skill_id": "s", "task": "T"}),
+    ]
+    found = told(known(set_to(trusted_agents=["ops"]), *by("u1", "s1", "Hi"), *events))
+    assert any(RULE in text for _, text in found) is (agent == "ops")
+
+
 def test_an_agent_that_no_key_proves_is_not_trusted() -> None:
     told_by = policy("s2", 0, "ops")
     start = (set_to(trusted_agents=["ops"]), *by("u1", "s1", "Hi"))
@@ -321,6 +411,15 @@ def test_a_key_writes_for_its_agent_alone() -> None:
     refused = check(orjson.dumps(policy("s", 0, "evil")), grant)
     assert isinstance(refused, Refused)
     assert (refused.reason, refused.path) == ("agent_mismatch", "$.agent_id")
+
+
+@pytest.mark.parametrize("grant", [Grant("acme", USUAL, agent="ops"), Grant("acme", USUAL, "u1"), Grant("acme", USUAL)])
+@pytest.mark.parametrize("asked", [None, "other"])
+def test_what_a_pack_has_shown_may_be_written_with_the_key_that_asked_for_it(grant: Grant, asked: str | None) -> None:
+    pack = ask(some(), **({"agent_id": asked} if asked else {}))
+    (taken,) = captured([surfaced(pack, grant.subject, grant.agent)], grant)
+    assert taken.refused is None
+    assert grant.agent in (None, taken.fields["agent_id"])
 
 
 # sessions of bound keys

@@ -126,6 +126,8 @@ class Reference:
         self._offset = 0
         self._held = 0
         self._owners: dict[str, str] = {}
+        self._ahead: dict[str, int] = {}
+        """Forgotten session → time of its last event in milliseconds, where that was still to come."""
         """Forgotten session → whose it was."""
         self._timers: list[tuple[int, str]] = []
         self._set: dict[str, int] = {}
@@ -184,6 +186,8 @@ class Reference:
             tenant_id, session_id = split_key(key)
             if tenant_id == erased.tenant_id and erased.covers(session_id, subject):
                 self._owners[key] = NOBODY_KNOWN
+                if (at := self._ahead.pop(key, NEVER)) > erased.at:
+                    found[mark_of(tenant_id, "session", session_id)] = at * 1_000_000
         self.made.counts["erased_session"] += len(gone)
         erased = erased._replace(marks=erased.marks | found.keys())
         until, newest = self.made.clock + ERASURE_KEPT_MS, {mark: at // 1_000_000 for mark, at in found.items()}
@@ -262,6 +266,8 @@ class Reference:
         else:
             if session.segments.subject:
                 self._owners[session.key] = session.segments.subject
+                if (newest := session.newest // 1_000_000) > self.made.clock:
+                    self._ahead[session.key] = newest
             del self.made.sessions[session.key]
             self.made.counts["session_forgotten"] += 1
 
@@ -291,6 +297,7 @@ class Reference:
                 tenant, name = event.fields["tenant_id"], event.fields["session_id"]
                 session = Session(event.session, tenant, name, Segments(tenant, name, self.made.counts))
                 session.segments.subject = self._owners.pop(event.session, "")
+                self._ahead.pop(event.session, None)
                 self.made.sessions[event.session] = session
             self._arrive(session, event)
         elif known == event.digest:

@@ -1,6 +1,6 @@
 """Extraction: a segment becomes one contribution for each pattern of each kind of evidence."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind
@@ -39,12 +39,13 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
             tags=found.tags,
             lineage_tags=_lineage_tags(segment, found.source_events),
             salience=mean_salience(map(salient.get, found.source_events)) if salient else None,
-            body=found.body,
-            tellers=_tellers(segment, found.source_events) if states(found.kind or kind.name) else [],
+            body=_with_tellers(segment, found.body, tellers),
+            tellers=tellers,
         )
         for kind in kinds
         for told in kind.extract(segment, outcome, acted)
         for found in (scoped(told, segment.whose) if states(told.kind or kind.name) else (told,))
+        for tellers in (_tellers(segment, found.source_events) if states(found.kind or kind.name) else [],)
     ]
 
 
@@ -58,6 +59,19 @@ def _tellers(segment: Segment, source_events: Sequence[str]) -> list[str]:
     sources = set(source_events)
     found = {step.teller for step in segment.steps if step.teller and step.event_id in sources}
     return sorted(found) if found - {segment.agent_id} else []
+
+
+def _with_tellers(segment: Segment, body: Mapping[str, Any], tellers: Sequence[str]) -> Mapping[str, Any]:
+    """Return a body that says of each item which agent tells it, if several do: none of them vouches for another, nor
+    takes from what another says."""
+    if len(tellers) <= 1:
+        return body
+    by = {step.event_id: step.teller for step in segment.steps if step.teller}
+
+    def told(one: dict[str, Any]) -> dict[str, Any]:
+        return {**one, "teller": by[one["event"]]} if one["event"] in by else one
+
+    return {**body, **{name: list(map(told, body[name])) for name in ("claims", "seen") if name in body}}
 
 
 def _lineage_tags(segment: Segment, source_events: Sequence[str]) -> list[str]:

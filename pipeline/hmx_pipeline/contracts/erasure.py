@@ -5,7 +5,6 @@ of an erasure does not remind of the person.
 """
 
 import hashlib
-from collections.abc import Container
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -30,13 +29,19 @@ def mark_of(tenant_id: str, scope: ErasedScope, name: str) -> str:
     return hashlib.sha256(join_key(tenant_id, scope, name).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def covered(marks: Container[str], tenant_id: str, session_id: str, subject: str) -> bool:
+def marks_on(tenant_id: str, session_id: str, subject: str) -> list[str]:
+    """Return the marks that cover what is of this session and subject. Whoever asks many erasures makes them once."""
+    of_subject = [mark_of(tenant_id, ErasedScope.SUBJECT, subject)] if subject else []
+    return [
+        mark_of(tenant_id, ErasedScope.SESSION, session_id),
+        *of_subject,
+        mark_of(tenant_id, ErasedScope.TENANT, ""),
+    ]
+
+
+def covered(marks: set[str] | frozenset[str], tenant_id: str, session_id: str, subject: str) -> bool:
     """Return True if one of the marks is of this session, its subject, or the whole tenant."""
-    return (
-        mark_of(tenant_id, ErasedScope.SESSION, session_id) in marks
-        or (subject != "" and mark_of(tenant_id, ErasedScope.SUBJECT, subject) in marks)
-        or mark_of(tenant_id, ErasedScope.TENANT, "") in marks
-    )
+    return not marks.isdisjoint(marks_on(tenant_id, session_id, subject))
 
 
 class Erasure(Model):

@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 import orjson
 
 from hmx_pipeline.contracts.episode import named_subject
-from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of, marks_on
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import ERASURE, EVIDENCE_ERASURE, KIND, output_headers
 from hmx_pipeline.contracts.keys import join_key, split_key, tenant_partition
@@ -53,10 +53,19 @@ def waiting_and_erased(tx: Tx, erasure: Erasure, names: Container[str]) -> list[
     return sorted(key for key in tx.values() if key.startswith(prefix) and covers(key))
 
 
-def pass_on(tx: Tx, erasure: Erasure, newest: Mapping[str, int], partitions: int, evidence_partitions: int) -> None:
-    """Remember the erasure, and tell readers and the patterns stage. `newest`: session → time of its last event. An
-    event may be dated later than it was appended, so it is still of the erased past when it is sent again."""
-    found = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]): at for name, at in newest.items()}
+def pass_on(
+    tx: Tx,
+    erasure: Erasure,
+    newest: Mapping[str, int],
+    forgotten: Mapping[str, int],
+    partitions: int,
+    evidence_partitions: int,
+) -> None:
+    """Remember the erasure, and tell readers and the patterns stage. `newest`: session → time of its last event;
+    `forgotten`: mark of a session that is not held → such a time. An event may be dated later than it was appended, so
+    it is still of the erased past when it is sent again."""
+    held = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]): at for name, at in newest.items()}
+    found = {**forgotten, **held}
     marks = sorted(erasure.marks | found.keys())
     ahead = {mark: at for mark, at in sorted(found.items()) if at > erasure.at}
     past = ErasedPast(deadline=tx.clock + ERASURE_KEPT_MS, at=erasure.at, marks=tuple(marks), newest=ahead)
@@ -86,9 +95,9 @@ def is_erased(indexes: Indexes, accepted: Accepted) -> bool:
         return False
     subject = named_subject(accepted.fields["metadata"])
     at = accepted.instant // NS_PER_MS
-    own = mark_of(event.tenant_id, ErasedScope.SESSION, event.session_id)
+    own, *others = marks_on(event.tenant_id, event.session_id, subject)
     return any(
-        (at <= erased.at and covered(marks, event.tenant_id, event.session_id, subject))
+        (at <= erased.at and not marks.isdisjoint((own, *others)))
         or (own in erased.newest and at <= erased.newest[own])
         for erased, marks in past.values()
     )

@@ -19,10 +19,12 @@ from hmx_pipeline.stages.fair_shares import FairShares
 from hmx_pipeline.stages.state_tx import STALE_TIMERS, Tx
 
 
-class SessionOwner(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOwner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     subject: str
     at: int = 0
     """Partition clock when the session was forgotten."""
+    newest: int = 0
+    """Time of its last event in milliseconds, if that was still to come then: an erasure has to know it."""
 
 
 def _key(session: str) -> str:
@@ -73,11 +75,12 @@ class OwnerIndex:
         heappush(oldest.setdefault(key.split("/", 2)[1], []), (owner.at, key))
 
 
-def remember(tx: Tx, owners: OwnerIndex, session: str, subject: str) -> None:
-    """Remember whose a forgotten session is. Where some owners are lost, nobody's needs no remembering."""
+def remember(tx: Tx, owners: OwnerIndex, session: str, subject: str, newest: int) -> None:
+    """Remember whose a forgotten session is, whose last event is of the time `newest` in milliseconds. Where some
+    owners are lost, nobody's needs no remembering."""
     if subject == NOBODY_KNOWN and tx.get(_lost_key(session.partition("/")[0])) is not None:
         return
-    tx.put(_key(session), SessionOwner(subject=subject, at=tx.clock))
+    tx.put(_key(session), SessionOwner(subject=subject, at=tx.clock, newest=newest if newest > tx.clock else 0))
     while owners.count.total > OWNERS_KEPT:
         key = owners.surplus(tx.values())
         lost = _lost_key(key.split("/")[1])
@@ -101,8 +104,10 @@ def recalled(tx: Tx, owners: OwnerIndex, session: str) -> str:
     return known.subject if known is not None else ""
 
 
-def disown(tx: Tx, erasure: Erasure) -> None:
-    """Forget of whom the erased sessions were, though not that they were somebody's."""
+def disown(tx: Tx, erasure: Erasure) -> dict[str, int]:
+    """Forget of whom the erased sessions were, though not that they were somebody's. Return the marks of those with an
+    event dated later than the erasure, and its time."""
+    ahead = {}
     prefix, marks = f"o/{join_key(erasure.tenant_id)}/", erasure.marks
     whole = mark_of(erasure.tenant_id, ErasedScope.TENANT, "") in marks
     for key in sorted(key for key in tx.values() if key.startswith(prefix) and key != prefix):
@@ -110,3 +115,6 @@ def disown(tx: Tx, erasure: Erasure) -> None:
         named = mark_of(erasure.tenant_id, ErasedScope.SUBJECT, owner.subject)
         if whole or key.removeprefix(prefix) in marks or named in marks:
             tx.put(key, SessionOwner(subject=NOBODY_KNOWN, at=owner.at))
+            if owner.newest > erasure.at:
+                ahead[key.removeprefix(prefix)] = owner.newest
+    return ahead

@@ -419,7 +419,7 @@ class SessionsFold:
 
     def _forget(self, tx: Tx, name: str, session: SessionState) -> None:
         if session.subject:
-            remember(tx, self._indexes.owners, name, session.subject)
+            remember(tx, self._indexes.owners, name, session.subject, session.cursor.newest // NS_PER_MS)
         tx.trim(name, None)
         for first in session.closed if session.head is None else (*session.closed, session.segment_first):
             tx.put(segment_key(name, first), None)
@@ -468,9 +468,9 @@ class SessionsFold:
             tx.put(key, None)
         for name in names:
             self._forget(tx, name, tx.get(session_state_key(name)))
-        disown(tx, erasure)
+        forgotten = disown(tx, erasure)
         times = {name: instant // NS_PER_MS for name, instant in newest.items()}
-        pass_on(tx, erasure, times, self._partitions, self._evidence_partitions)
+        pass_on(tx, erasure, times, forgotten, self._partitions, self._evidence_partitions)
 
     def _pass_on(self, tx: Tx, name: bytes, tenant_id: str, pattern: str, control: EvidenceControl) -> None:
         """Emit a control record to the tenant's evidence partition, where its patterns are compiled."""

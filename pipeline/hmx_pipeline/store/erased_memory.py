@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
-from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of, marks_on
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
@@ -71,25 +71,28 @@ class Erasures:
         marks = self._marks.get(own["tenant_id"])
         if not marks:
             return False
-        at, offset, subject = own["origin"]["partition"], own["origin"]["offset"], subject_of(fields)
+        at, offset = own["origin"]["partition"], own["origin"]["offset"]
+        covering = marks_on(own["tenant_id"], fields["sessionId"], subject_of(fields))
         return any(
-            mark.partition == at
-            and offset < mark.before
-            and covered(names, mark.tenant_id, fields["sessionId"], subject)
+            mark.partition == at and offset < mark.before and not names.isdisjoint(covering)
             for mark, names in marks.values()
         )
 
     def hides_contribution(self, fields: Mapping[str, Any], place: tuple[int, int] | None = None) -> bool:
         """`place`: partition and offset of the event that made it contribute. Where that is not known, what may be of
         the erased past is hidden: an event counts as dated a little after it was appended, at the latest."""
+        marks = self._marks.get(fields["tenant_id"])
+        if not marks:
+            return False
+        covering = marks_on(fields["tenant_id"], fields["session_id"], fields.get("subject", ""))
         return any(
             (
                 fields["first_at"] <= mark.at + CLOCK_SKEW_MS
                 if place is None
                 else place[0] == mark.partition and place[1] < mark.before
             )
-            and covered(names, mark.tenant_id, fields["session_id"], fields.get("subject", ""))
-            for mark, names in self._marks.get(fields["tenant_id"], {}).values()
+            and not names.isdisjoint(covering)
+            for mark, names in marks.values()
         )
 
 

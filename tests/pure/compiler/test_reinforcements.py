@@ -97,6 +97,34 @@ def test_a_replay_rebuilds_the_ledger_exactly_whatever_session_comes_first() -> 
         assert sorted(again, key=lambda r: r["record_id"]) == sorted(first, key=lambda r: r["record_id"])
 
 
+def shared(*told_by: tuple[str, Record]) -> Record:
+    """What the tenant's ledger says of A, after what subjects have said, each in a session of its own."""
+    events = [
+        one | {"metadata": {"user_id": subject}}
+        for n, (subject, content) in enumerate(told_by)
+        for one in told(content, session=f"s{n}", day=n)
+    ]
+    records = [record for record in knowledge_of(events) if not record.get("subject_id")]
+    return dict(records[0]["body"]["properties"]) if records else {}
+
+
+def test_one_subject_does_not_turn_what_others_confirm() -> None:
+    others = [("u1", said("confirmed", A)), ("u2", said("confirmed", A))]
+    buried = said("confirmed", A, weight=0.01)
+    assert shared(*others, ("u3", buried)) == {}, "nobody agrees with that weight"
+    honest = shared(*others, ("u4", said("confirmed", A)))
+    assert shared(*others, ("u4", said("confirmed", A)), ("u3", buried)) == honest
+    assert honest["factor"] == round(1.5**3, 6)
+
+
+def test_one_subject_counts_no_more_often_than_a_quorum_does() -> None:
+    once = [(f"u{n}", said("surfaced", A)) for n in range(3)]
+    again = [("u0", said("surfaced", A))] * 50
+    assert shared(*once, *again)["factor"] == shared(*once)["factor"] == round(1.05**3, 6)
+    twice = shared(*once, *once, *again)
+    assert (twice["surfaced"], twice["factor"]) == (6, round(1.05**6, 6))
+
+
 @pytest.mark.requirement("R-04")
 def test_salience_halves_in_thirty_days_and_a_memory_nobody_saw_outranks_a_seen_one_not_for_ever() -> None:
     seen = Reinforced(1.05, START_MS)

@@ -118,6 +118,14 @@ def test_a_chain_is_created_once_and_updated_where_its_version_is_another_or_gon
     assert compared({}, now, LearnOptions.model_validate({"minPatternStrength": 0.6}))["created"] == 2
 
 
+def test_a_key_that_is_bound_to_a_subject_learns_no_counts_of_others() -> None:
+    own = {"owner": "u1"}, {"owner": "u2"}, {}
+    now = {f"a{n}": active(f"a{n}")._replace(**more) for n, more in enumerate(own)}
+    assert learn.seen(now, "u1").keys() == {"a0", "a2"}
+    assert learn.seen(now, "u3").keys() == {"a2"}
+    assert learn.seen(now, None) == now
+
+
 class Nothing:
     """A memory without artifacts."""
 

@@ -25,8 +25,15 @@ _STATES: Final = {
         for row in AGENT_TYPES.values()
         if row.projection is not None and row.projection.entity and row.projection.says
     },
+    **{
+        edge.source_type: Memory.POLICY
+        for row in AGENT_TYPES.values()
+        if row.projection is not None
+        for edge in row.projection.edges
+        if edge.founds and SHELVES.get(edge.target_type) is Shelf.PROCEDURE
+    },
 }
-"""Entity type → what its events state. A skill tells others what to do, as a rule does."""
+"""Entity type → what its events state. A skill tells others what to do, as a rule does, and so does its name."""
 _TYPES: Final = ("type", "source_type", "target_type")
 SHOWN: Final = "authority"
 """Key of a record's body that says it."""
@@ -46,8 +53,14 @@ class Trust(NamedTuple):
 
     def trusts(self, contribution: Contribution) -> bool:
         """Return True if an operator trusts every agent that tells it."""
-        tellers = contribution.tellers or [contribution.agent_id]
-        return all(one in self.agents and one != UNPROVEN for one in tellers)
+        return all(map(self._is_trusted, contribution.tellers or [contribution.agent_id]))
+
+    def _is_trusted(self, agent: str) -> bool:
+        return agent in self.agents and agent != UNPROVEN
+
+    def _tells(self, contribution: Contribution, one: Mapping[str, Any]) -> bool:
+        """Return True if an operator trusts the agent that tells this item."""
+        return self._is_trusted(one["teller"]) if "teller" in one else self.trusts(contribution)
 
     def ranked(self, contribution: Contribution, *, shared: bool) -> Contribution:
         """Return the contribution with its typed events told by a trusted agent or by an assistant. `shared`: True if
@@ -55,8 +68,10 @@ class Trust(NamedTuple):
         claims: Sequence[Mapping[str, Any]] = contribution.body.get("claims", ())
         if not claims:
             return self._of_entity(contribution, shared=shared)
-        by = Authority.AGENT if self.trusts(contribution) else Authority.ASSISTANT
-        told = [{**claim, "by": by.value} if claim["by"] == EVENT else claim for claim in claims]
+        by = {True: Authority.AGENT.value, False: Authority.ASSISTANT.value}
+        told = [
+            {**claim, "by": by[self._tells(contribution, claim)]} if claim["by"] == EVENT else claim for claim in claims
+        ]
         if shared or contribution.body["memory"] == Memory.POLICY:
             told = [claim for claim in told if rank_of(claim["by"]) >= Authority.USER.rank]
         return contribution if told == claims else contribution.saying(claims=told)
@@ -67,7 +82,7 @@ class Trust(NamedTuple):
         states = {_STATES[one] for name in _TYPES if (one := body.get(name)) in _STATES}
         if not states or self.trusts(contribution) or not (shared or Memory.POLICY in states):
             return contribution
-        return contribution.saying(seen=[])
+        return contribution.saying(seen=[one for one in body["seen"] if self._tells(contribution, one)])
 
     def of(self, said_by: Sequence[str] | None, sources: Sequence[Contribution]) -> Authority:
         """Return the authority of a statement. Without authors (entities, corrections) it is that of its agents."""

@@ -46,6 +46,8 @@ class Assertion(NamedTuple):
     """True if it says that this was different before."""
     since: int | None = None
     until: int | None = None
+    teller: str = ""
+    """The agent that tells it, where its contribution has several."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from hmx_pipeline.contracts.evidence import Contribution, Pattern, Projected, Se
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import Kind, knowledge_id
 from hmx_pipeline.contracts.ledger import LEAST, MOST, WEIGHTS, memory_hash
-from hmx_pipeline.contracts.limits import SEGMENT_STATEMENTS
+from hmx_pipeline.contracts.limits import QUORUM, SEGMENT_STATEMENTS
 from hmx_pipeline.contracts.memory_types import INVALIDATION, LEDGER
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.segments.pairing import Action
@@ -115,7 +115,33 @@ def _state(contributions: Sequence[Contribution], _: Sequence[Contribution]) -> 
 
 
 def _named(one: Mapping[str, Any]) -> str:
-    return str(one["kind"])
+    """With its weight: who says another one does not agree."""
+    return f"{one['kind']} {one['weight']}"
 
 
-REINFORCEMENT: Final = KnowledgeKind(LEDGER, _extract, None, _state, items="said", named=_named)
+def _evenly(said: Sequence[Contribution]) -> list[Contribution]:
+    """Let no subject count more often than a quorum says the same, else one of them decides for all. The last ones
+    count."""
+    often: dict[str, Counter[str]] = defaultdict(Counter)
+    for c in said:
+        for one in c.body["said"] if c.subject else ():
+            often[_named(one)][c.subject] += one["count"]
+    most = {what: sorted(by.values())[-QUORUM] for what, by in often.items() if len(by) >= QUORUM}
+    left = {(what, subject): most[what] for what in most for subject in often[what]}
+    kept = [_taken(c, left) if c.subject else c for c in reversed(said)]
+    return [c for c in reversed(kept) if c.body["said"]]
+
+
+def _taken(c: Contribution, left: dict[tuple[str, str], int]) -> Contribution:
+    """Return what still counts of a contribution, and take it from what is left of its subject."""
+    told = []
+    for one in c.body["said"]:
+        key = (_named(one), c.subject)
+        count = min(one["count"], left.get(key, 0))
+        if count:
+            left[key] -= count
+            told.append({**one, "count": count})
+    return c.saying(said=told)
+
+
+REINFORCEMENT: Final = KnowledgeKind(LEDGER, _extract, None, _state, items="said", named=_named, agreed_text=_evenly)

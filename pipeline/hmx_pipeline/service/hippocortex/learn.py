@@ -18,13 +18,15 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.base import Items
 from hmx_pipeline.contracts.bounded_cache import nbytes
+from hmx_pipeline.contracts.episode import is_visible
 from hmx_pipeline.contracts.event import Unit
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, UnfitTopicError
 from hmx_pipeline.runtime.barriers import LackingError, wait_for_tenant
-from hmx_pipeline.service.access import Writer
+from hmx_pipeline.service.access import Writer, bound_to
 from hmx_pipeline.service.body import read_body
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.answer_envelope import success
@@ -66,6 +68,8 @@ class Active(NamedTuple):
     artifact_type: str
     confidence: float
     memories: frozenset[str]
+    owner: str = ""
+    """The subject to whom it is private."""
 
 
 Known = Mapping[str, Active]
@@ -144,10 +148,19 @@ def _heard(barrier: asyncio.Task[None]) -> None:
 def known(store: Store, tenant: str) -> Known:
     return {
         f"{one['metadata'].get('pattern')}/{one['metadata'].get('chain')}": Active(
-            one["artifact_id"], one["artifact_type"], one["confidence"], frozenset(one["source_memory_ids"])
+            one["artifact_id"],
+            one["artifact_type"],
+            one["confidence"],
+            frozenset(one["source_memory_ids"]),
+            owner_of(one),
         )
         for one in store.all_artifacts(tenant)
     }
+
+
+def seen(artifacts: Known, subject: str | None) -> Known:
+    """Returns those that a subject sees; all for None."""
+    return {name: one for name, one in artifacts.items() if subject is None or is_visible(one.owner, subject)}
 
 
 def compared(before: Known, now: Known, options: LearnOptions) -> dict[str, Any]:
@@ -176,11 +189,12 @@ async def learn(request: Request, tenant: Writer) -> Response:
     started = time.monotonic()
     learner: Learner = request.app.state.learner
     before, now, whole = await learner.run(tenant)
-    artifacts = compared(before, now, asked.options)
     usage: Usage = request.app.state.usage
     usage.count(tenant, "compilations")
-    usage.count(tenant, "created", artifacts["created"])
-    usage.count(tenant, "updated", artifacts["updated"])
+    for name in ("created", "updated"):
+        usage.count(tenant, name, compared(before, now, asked.options)[name])
+    before, now = (seen(each, bound_to(request)) for each in (before, now))
+    artifacts = compared(before, now, asked.options)
     said = {
         "runId": str(uuid.uuid4()),
         "status": "completed" if whole else "partial",
