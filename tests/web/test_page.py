@@ -180,13 +180,13 @@ def test_a_pack_is_asked_for_the_person_in_the_field(browser: Browser, settings:
         assert any("heron" in each.text for each in browser.all("article .said")) == seen
 
 
-def remember(settings: Settings, subject: str, text: str) -> str:
+def remember(settings: Settings, subject: str, text: str, tenant: str = "acme") -> str:
     """The record that a person's statement becomes."""
-    about = {"at": START_MS, "event_type": "message", "metadata": {"user_id": subject}, "tenant_id": "acme"}
+    about = {"at": START_MS, "event_type": "message", "metadata": {"user_id": subject}, "tenant_id": tenant}
     said = event(f"of-{subject}", 0, content={"role": "user", "text": text}, **about)
     publish([orjson.dumps(said)], settings)
     wait_for_all(settings)
-    (record,) = told(settings, f"knowledge?subject={subject}&kind=memory")["records"]
+    (record,) = told(settings, f"knowledge?subject={subject}&kind=memory", tenant)["records"]
     return str(record["record_id"])
 
 
@@ -206,7 +206,10 @@ def test_what_is_known_is_found_and_corrected(browser: Browser, settings: Settin
 
 
 def test_a_person_is_erased_and_the_receipt_says_what_went(browser: Browser, settings: Settings) -> None:
-    remember(settings, "cyd", "My home address is 7 Ash Lane.")
+    remember(settings, "cyd", "My home address is 7 Ash Lane.", "initech")
+    show(browser, settings, "overview")
+    browser.one(".tile")
+    browser.run("localStorage.setItem('tenant', 'initech')")
     show(browser, settings, "knowledge")
     browser.one("section[aria-label='Erase'] summary").click()
     browser.one("section[aria-label='Erase'] input[name=name]").type("cyd")
@@ -214,7 +217,7 @@ def test_a_person_is_erased_and_the_receipt_says_what_went(browser: Browser, set
     assert (
         browser.run("return document.querySelector('input[name=again]').validationMessage") == "The two names differ."
     )
-    assert told(settings, "knowledge?subject=cyd")["records"]
+    assert told(settings, "knowledge?subject=cyd", "initech")["records"]
     browser.one("section[aria-label='Erase'] input[name=again]").clear()
     browser.one("section[aria-label='Erase'] input[name=again]").type("cyd" + ENTER)
     browser.one("section[aria-label='Erase'] a[download]", "Keep the receipt")
@@ -223,7 +226,8 @@ def test_a_person_is_erased_and_the_receipt_says_what_went(browser: Browser, set
     assert is_genuine(Receipt.model_validate_json(orjson.dumps(receipt)))
     assert receipt["name"] == "cyd"
     assert receipt["gone"]
-    assert told(settings, "knowledge?subject=cyd")["records"] == []
+    assert told(settings, "knowledge?subject=cyd", "initech")["records"] == []
+    browser.run("localStorage.clear()")
 
 
 def place_of(pack: dict[str, Any], n: int) -> int:
