@@ -199,7 +199,7 @@ class Ghosts:
                 if _kind(key) == b"pchanges" and isinstance(value, dict):
                     found[key] = {n: at for n, at in value.items() if n not in self.contributions[root]}
                 elif _kind(key) in (b"rows", b"vector") and isinstance(value, bytes):
-                    size = _appended(key).size  # type: ignore[union-attr]
+                    size = _appended(key).size  # type: ignore[union-attr]  # these kinds are appended to
                     parts = [value[i : i + size] for i in range(0, len(value), size)]
                     gone = {_NUMBER.pack(n) + bytes(size - _NUMBER.size) for n in places}
                     found[key] = b"".join(part for part in parts if part not in gone)

@@ -1,6 +1,6 @@
 """`hmx` without a command: where things stand, and the next useful command. Also what `hmx wait` says of all events."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hmx_pipeline.cli.console import OUT, many, plain
@@ -26,7 +26,7 @@ def home() -> None:
         OUT.print("Nothing runs in this folder.\n")
         return _advise([*_START, _HELP])
     url = running["service_url"] if running is not None else settings.service_url
-    stages = pipeline_status.explained(lambda: pipeline_status.stages(settings, ()))
+    counted = pipeline_status.explained(lambda: pipeline_status.counted(pipeline_status.stages(settings, ())))
     memory = pipeline_status.explained(lambda: pipeline_status.memory(settings))
     tenants = pipeline_status.explained(lambda: pipeline_status.tenants(settings))
     components = running["components"] if running is not None else {}
@@ -34,7 +34,7 @@ def home() -> None:
     told = {
         "not ready": ", ".join(down),
         "page": f"{url}/" if url else "",
-        "events": stages if isinstance(stages, str) else outcomes(stages),
+        "events": counted if isinstance(counted, str) else outcomes(counted),
         "memory": memory if isinstance(memory, str) else _behind(memory),
         "tenants": tenants if isinstance(tenants, str) else ", ".join(tenants["tenants"][:5]),
     }
@@ -42,13 +42,12 @@ def home() -> None:
         if said:
             OUT.print(f"[dim]{name:<10}[/] {plain(said)}")
     OUT.print()
-    unwell = bool(down) or any(isinstance(part, str) for part in (stages, memory))
-    return _advise([*_next(unwell, stages, tenants), _HELP])
+    unwell = bool(down) or any(isinstance(part, str) for part in (counted, memory))
+    return _advise([*_next(unwell, counted, tenants), _HELP])
 
 
-def outcomes(stages: Mapping[str, Json]) -> str:
+def outcomes(counted: Mapping[str, Sequence[Json]]) -> str:
     """Tells what became of the events since the log began: a count for each outcome, rejections with reasons."""
-    counted = pipeline_status.counted(stages)
     met = {row["name"]: row["count"] for row in counted["outcomes"] if row["count"]}
     met.pop(Outcome.CONTROL, None)
     why = ", ".join(f"{row['count']:,} {row['name']}" for row in counted["rejections"])
@@ -66,12 +65,12 @@ def _behind(memory: Mapping[str, Json]) -> str:
     return f"{many(lag, 'record')} behind, {max(at['lag_seconds'] for at in memory.values()):.1f} s"
 
 
-def _next(unwell: bool, stages: Json | str, tenants: Json | str) -> Iterator[Next]:
+def _next(unwell: bool, counted: Json | str, tenants: Json | str) -> Iterator[Next]:
     if unwell:
         yield "hmx status", "shows what is down or behind"
-    if isinstance(stages, str) or isinstance(tenants, str):
+    if isinstance(counted, str) or isinstance(tenants, str):
         return
-    rejected = sum(row["count"] for row in pipeline_status.counted(stages)["rejections"])
+    rejected = sum(row["count"] for row in counted["rejections"])
     if rejected:
         yield "hmx dlq", f"says why {many(rejected, 'event was', 'events were')} rejected"
     if tenants["tenants"]:

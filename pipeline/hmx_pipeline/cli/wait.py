@@ -37,13 +37,12 @@ def wait(
     except StoreUnavailableError as error:
         fail(f"{error}. `hmx status` shows whether Redis runs.")
     seconds = round(time.monotonic() - started, 1)
-    stages = pipeline_status.stages(settings, ())
-    counted = pipeline_status.counted(stages)
+    counted = pipeline_status.counted(pipeline_status.stages(settings, ()))
     if as_json:
         print_json({"seconds": seconds, **{name: counted[name] for name in ("outcomes", "rejections")}})
         return
     OUT.print(f"everything published is in Redis or among the dead letters ({seconds} s)")
-    OUT.print(f"events: {plain(outcomes(stages))}", soft_wrap=True)
+    OUT.print(f"events: {plain(outcomes(counted))}", soft_wrap=True)
     if counted["rejections"]:
         OUT.print("`hmx dlq` says why events were rejected, and what to do.")
 
