@@ -21,6 +21,7 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import Blocks, connect
 from hmx_pipeline.store.projection import TopicRecord, commands_of
 from hmx_pipeline.store.redis_keys import Keys
+from tests.support.emptying import empty
 from tests.support.events import event
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
@@ -67,14 +68,6 @@ def settings(kafka: str, redis_url: str) -> Iterator[Settings]:
         assert blocks.apply(f"{topic}/0", None, len(block), commands_of(keys, block)).at == len(block)
     yield made
     empty(made)
-    client.close()
-
-
-def empty(settings: Settings) -> None:
-    """As FLUSHALL does, for this pipeline alone."""
-    client = connect(settings.redis_url)
-    for key in client.scan_iter(match=f"{settings.topic_prefix}*"):
-        client.delete(key)
     client.close()
 
 

@@ -12,9 +12,9 @@ from hippocortex.types import Artifact
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.runtime.barriers import output_ends, wait_for_reader
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.atomic_blocks import connect
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import EVENTS, EVIDENCE
+from tests.support.emptying import empty
 from tests.support.pipeline import new_settings, running
 from tests.support.topics import values
 from tests.support.waiting import PATIENCE_S
@@ -40,14 +40,6 @@ def url(settings: Settings) -> str:
 def hx(url: str) -> Iterator[SyncHippocortex]:
     with SyncHippocortex("hx_test_acme", base_url=url, timeout=PATIENCE_S) as client:
         yield client
-
-
-def empty(settings: Settings) -> None:
-    """As FLUSHALL does, for this pipeline alone."""
-    client = connect(settings.redis_url)
-    for key in client.scan_iter(match=f"{settings.topic_prefix}*"):
-        client.delete(key)
-    client.close()
 
 
 def task(session: str) -> list[CaptureEvent]:

@@ -10,7 +10,7 @@ import pytest
 
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.atomic_blocks import connect
+from tests.support.emptying import empty
 from tests.support.pipeline import new_settings, running
 from tests.support.topics import logged
 
@@ -43,14 +43,6 @@ def captured(client: httpx.Client, session: str, text: str, key: str | None = No
     answer = client.post("/v1/capture", json=body if key is None else {**body, "idempotencyKey": key})
     assert answer.status_code == 200, answer.text
     return dict(answer.json()["data"])
-
-
-def empty(settings: Settings) -> None:
-    """As FLUSHALL does, for this pipeline alone, in one step."""
-    client = connect(settings.redis_url)
-    script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end"
-    client.eval(script, 0, f"{settings.topic_prefix}*")
-    client.close()
 
 
 @pytest.mark.requirement("Y25")

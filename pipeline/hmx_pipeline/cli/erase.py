@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
-from hmx_pipeline.cli.memory import opened, tenant_or_only
+from hmx_pipeline.cli.memory import opened
 from hmx_pipeline.cli.wait import Timeout, wait_for_all
 from hmx_pipeline.contracts.erasure import ErasedScope
+from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
 
 
@@ -41,7 +42,6 @@ def erase(
     settings, what = Settings.load(), (chosen[0], subject or session or "")
     settings.require_control_key()
     with opened() as store, saying("looking for it in memory") as say:
-        tenant_or_only(store, tenant)
 
         def wait() -> None:
             wait_for_all(settings, timeout, say)
@@ -53,6 +53,8 @@ def erase(
                 made = erasure_query.receipt_of(settings, store, tenant, erasure, *what, wait)
         except erasure_query.NothingToEraseError as error:
             fail(str(error))
+        except LackingError as error:
+            fail(f"nothing is erased, since memory may not know all of it yet ({error}): ask again")
         except erasure_query.NotFollowedError as error:
             fail(
                 f"the erasure is in the log, but not in memory after {timeout:.0f} s ({error}): for its receipt, give"

@@ -1,7 +1,7 @@
 """Erasure query: erases a subject, a session or a tenant, and makes the receipt once memory is without it.
 
 Enters: what to erase. Leaves: a signed `Receipt`, or its id if memory has not followed in time; the receipt is then
-asked for by that id. Raises NothingToEraseError, and what reading Kafka and Redis raises.
+asked for by that id. Raises NothingToEraseError, LackingError, and what reading Kafka and Redis raises.
 """
 
 import time
@@ -16,7 +16,7 @@ from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.control_producer import append_erasure
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.topic_files import connect, read_cluster
-from hmx_pipeline.runtime.barriers import LackingError
+from hmx_pipeline.runtime.barriers import LackingError, output_ends, wait_for_reader
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.erased_memory import Erasures, HeldRecords
 from hmx_pipeline.store.fetch import Store
@@ -35,6 +35,8 @@ from hmx_pipeline.topology import (
 _KEPT: Final = (EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, EVIDENCE_DLQ)
 _COMPACTED: Final = (ARTIFACTS, KNOWLEDGE, SESSION_STATE, PATTERN_STATE)
 _UNLIMITED: Final = ("", "-1")
+READ_S: Final = 8.0
+"""Longest wait for memory before it is asked what to erase."""
 RECEIPT_KEPT_S: Final = 7 * 86_400
 """How long the receipt of an erasure can be asked for."""
 
@@ -56,8 +58,13 @@ Wait = Callable[[], None]
 
 
 def erase(settings: Settings, store: Store, tenant: str, scope: ErasedScope, name: str, wait: Wait) -> Receipt:
-    """Erases up to now."""
+    """Erases up to now.
+
+    Only memory tells which sessions were the subject's, so it must know all that the stages have written. Raises
+    LackingError if it does not: then nothing is erased.
+    """
     settings.require_control_key()
+    wait_for_reader(output_ends(settings), store.positions, READ_S)
     sessions = sorted(store.sessions_of(tenant, name)) if scope is ErasedScope.SUBJECT else []
     if len(sessions) > ERASED_SESSIONS:
         raise NothingToEraseError(f"the subject has over {ERASED_SESSIONS:,} sessions: erase them by session")
@@ -70,9 +77,13 @@ def erase(settings: Settings, store: Store, tenant: str, scope: ErasedScope, nam
         sessions=[mark_of(tenant, ErasedScope.SESSION, each) for each in sessions],
     )
     held = store.held(erasure)
+    if not (memory := store.completeness()).complete:
+        raise LackingError(str(memory))
     if not held.events and not held.contributions:
         what = "nothing" if scope is ErasedScope.TENANT else f"nothing of this {scope}"
-        raise NothingToEraseError(f"memory holds {what}: if its events have just been published, run `hmx wait` first")
+        raise NothingToEraseError(
+            f"memory holds {what} in tenant {tenant}: if its events have just been published, run `hmx wait` first"
+        )
     store.keep_held(erasure, held, RECEIPT_KEPT_S)
     append_erasure(settings, erasure)
     return _receipt(settings, store, erasure, held, wait)

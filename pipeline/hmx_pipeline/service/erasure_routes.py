@@ -1,7 +1,8 @@
 """`POST /v1/hmx/erasures` erases a subject, a session or the whole tenant, and `GET` with its id gives the receipt.
 
 Enters: what to erase, or what was. Leaves: a signed receipt once memory is without it, or 202 if memory has not
-followed in time; the erasure is in the log then, and its receipt can be asked for by its id.
+followed in time; the erasure is in the log then, and its receipt can be asked for by its id. While memory is
+behind the stages, nothing is erased: it may not know all of it.
 """
 
 from collections.abc import Callable
@@ -17,20 +18,20 @@ from hmx_pipeline.contracts.event import Id, Link
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.receipt import Receipt
 from hmx_pipeline.queries.erasure_query import NotFollowedError, NothingToEraseError, erase, receipt_of
-from hmx_pipeline.runtime.barriers import wait_for_all
+from hmx_pipeline.runtime.barriers import LackingError, wait_for_all
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Writer, let_decide
 from hmx_pipeline.service.body import media_type, read_body
 from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.memory import JSON, store_of
-from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
+from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.fetch import Store
 
 REQUEST_BYTES: Final = 4 * KB
 WAIT_S: Final = 20.0
-"""Longest wait for memory; clients' own timeouts are often 30 s."""
+"""Longest wait for memory after an erasure; clients' own timeouts are often 30 s."""
 
 router: Final = APIRouter(prefix="/v1/hmx")
 
@@ -121,6 +122,9 @@ def _made(
             )  # fmt: skip
         except NothingToEraseError as error:
             raise ProblemError(ProblemKind.NOT_FOUND, str(error)) from None
+        except LackingError as error:
+            detail = f"nothing is erased yet, since memory may not know all of it: {error}"
+            raise unavailable(ProblemKind.MEMORY_INCOMPLETE, detail) from None
         except NotFollowedError as error:
             detail = f"the erasure is in the log, but memory has not followed yet: {error}"
             return ErasureAccepted(erasure_id=error.erasure_id, detail=detail)
