@@ -81,3 +81,37 @@ def test_the_last_setting_counts() -> None:
     between = LogRecord(0, 0, START_MS, b"tenant", value, [(KIND, b"tenant")])
     assert RULE in _known(_policy(), OF_SUBJECT, [_set("deployer")], [between]), "another setting leaves it"
     assert RULE not in _known(_policy(), [_set("other")]), "who names trusted agents trusts no other"
+
+
+def _told_by(*tellings: tuple[str, str]) -> list[LogRecord]:
+    """The contributions of one session in which agents state rules."""
+    return _evidence(
+        [
+            event(
+                "s",
+                n,
+                at=START_MS - 60_000 + n,
+                event_type="context.policy",
+                agent_id=agent,
+                content={"status": "set", "instructions": [rule]},
+            )
+            for n, (agent, rule) in enumerate(tellings)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [("other", RULE)] * 9,
+        [(f"other-{n}", RULE) for n in range(70)],
+        [("other", f"Always water plant {n}") for n in range(80)],
+        [("other", f"{RULE} {n}") for n in range(8)],
+    ],
+    ids=["same words", "under many names", "many rules", "longer rules"],
+)
+@pytest.mark.parametrize("first", [True, False], ids=["after", "before"])
+def test_no_teller_takes_the_place_of_another_in_a_segment(others: list[tuple[str, str]], first: bool) -> None:
+    own = ("deployer", RULE)
+    told = _told_by(own, *others) if first else _told_by(("reader", "Read it"), *others, own)
+    assert RULE in _known(told, OF_SUBJECT, [_set("deployer")])

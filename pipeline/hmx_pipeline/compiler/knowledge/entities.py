@@ -6,24 +6,24 @@ non-empty summary count, in event-time order. Outcomes are kept as a list: a com
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import orjson
 
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
+from hmx_pipeline.compiler.knowledge.tellers import first_of_each, last_of_each
 from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import Contribution, Projected, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import Kind
-from hmx_pipeline.contracts.limits import SEGMENT_STATEMENTS, SEGMENT_UNKNOWN
+from hmx_pipeline.contracts.limits import SEGMENT_UNKNOWN
 from hmx_pipeline.contracts.memory_types import LEDGER
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.segments.pairing import Action
 
-_SEEN: Final = 8
-"""Most events of a segment about one thing, the last ones."""
 _OUTCOMES: Final = 16
 _UNKNOWN: Final = "event"
 """Entity type of events of an unknown type."""
@@ -32,6 +32,8 @@ _FOUNDS: Final = {
 }
 """Relations whose source is an entity because of them."""
 Seen = dict[str, Any]
+Told = tuple[str, Seen]
+"""The agent that tells it, and what an event says."""
 
 
 def _projected(segment: Segment) -> list[tuple[Step, Projected]]:
@@ -44,6 +46,7 @@ def _extract_entities(segment: Segment, _: SegmentOutcome, __: Sequence[Action])
     surplus = set(list(dict.fromkeys(s.event_id for s, _ in found if s.event_id in unknown))[:-SEGMENT_UNKNOWN])
     return _extracted(
         (
+            step.teller,
             join_key(entity, name),
             {"type": entity, "name": name},
             {
@@ -70,6 +73,7 @@ def _entities(made: Projected) -> Iterator[tuple[str, str, str, dict[str, Any]]]
 def _extract_relations(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[Extracted]:
     return _extracted(
         (
+            step.teller,
             join_key(*edge),
             dict(zip(("source_type", "source", "relation", "target_type", "target"), edge, strict=True)),
             {
@@ -84,13 +88,13 @@ def _extract_relations(segment: Segment, _: SegmentOutcome, __: Sequence[Action]
     )
 
 
-def _extracted(found: Iterable[tuple[str, dict[str, str], Seen]]) -> list[Extracted]:
+def _extracted(found: Iterable[tuple[str, str, dict[str, str], Seen]]) -> list[Extracted]:
     about: dict[str, dict[str, str]] = {}
-    seen: dict[str, list[Seen]] = defaultdict(list)
-    for key, named, one in found:
+    seen: dict[str, list[Told]] = defaultdict(list)
+    for teller, key, named, one in found:
         about[key] = named
-        seen[key].append(one)
-    kept = {key: _kept(seen[key]) for key in list(about)[:SEGMENT_STATEMENTS]}
+        seen[key].append((teller, one))
+    kept = {key: _kept(seen[key]) for key in first_of_each(seen, itemgetter(0))}
     return [
         Extracted(
             key=key,
@@ -103,10 +107,11 @@ def _extracted(found: Iterable[tuple[str, dict[str, str], Seen]]) -> list[Extrac
     ]
 
 
-def _kept(seen: Sequence[Seen]) -> list[Seen]:
-    """Return the last ones, and the last that only adds to others."""
-    added = [one for one in seen if "again" in one]
-    return [*[one for one in seen if "again" not in one][-_SEEN:], *added[-1:]]
+def _kept(seen: Sequence[Told]) -> list[Seen]:
+    """Return the last ones of each teller, and its last that only adds to others."""
+    added = {one[0]: one for one in seen if "again" in one[1]}
+    told = [one for one in seen if "again" not in one[1]]
+    return [one for _, one in last_of_each([*told, *added.values()], lambda one: (one[0], "again" in one[1]))]
 
 
 def _in_order(contributions: Sequence[Contribution]) -> list[Seen]:

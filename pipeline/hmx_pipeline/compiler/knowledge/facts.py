@@ -23,6 +23,7 @@ from hmx_pipeline.compiler.knowledge.fact_timeline import Assertion, FactTimelin
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
 from hmx_pipeline.compiler.knowledge.normal_forms import stems, thing, touches, words_of
 from hmx_pipeline.compiler.knowledge.scopes import is_typed
+from hmx_pipeline.compiler.knowledge.tellers import first_of_each, last_of_each
 from hmx_pipeline.compiler.knowledge.updates import updates
 from hmx_pipeline.compiler.knowledge.validity import validity
 from hmx_pipeline.contracts.event_types import Role
@@ -39,8 +40,8 @@ _SPEAKERS: Final = (USER, ASSISTANT)
 _SIGNS: Final = ("name", "full name", "username", "user ID", "user id", "ID", "email", "email address")
 """Properties by which users say who they are."""
 _MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|no match", re.IGNORECASE)
-_CLAIMS: Final = 8
-"""Most claims of a segment about one thing, the last ones."""
+_ENDINGS: Final = 8
+"""Most endings of a segment under one form, the last ones."""
 _DISPUTED: Final = 0.5
 _SCOPE: Final = re.compile(rf"{cue('scope').pattern}|\bagain\b", re.IGNORECASE)
 
@@ -60,6 +61,8 @@ class _SegmentClaim(NamedTuple):
     """True if it stands only when another session says the same."""
     expires: int | None
     """When it stops to hold, if its event says so."""
+    teller: str
+    """Of a typed event, its agent."""
 
 
 class _SegmentClaims(NamedTuple):
@@ -89,6 +92,7 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
                 _whose(claim.subject, speaker(step.text), person),
                 context.passes(at, claim, introduced=bool(introduced)),
                 step.projected.expires if step.projected is not None else None,
+                step.teller,
             )
             for at, by, claim in made
             for step in (segment.steps[at],)
@@ -187,7 +191,11 @@ def _extracted(found: Iterable[_SegmentClaim], kind: str) -> list[Extracted]:
     by_key: dict[str, list[_SegmentClaim]] = defaultdict(list)
     for said in found:
         by_key[_key(said.claim)].append(said)
-    return [_contribution(key, said[-_CLAIMS:], kind) for key, said in list(by_key.items())[:SEGMENT_STATEMENTS]]
+    return [_contribution(key, last_of_each(by_key[key], _teller), kind) for key in first_of_each(by_key, _teller)]
+
+
+def _teller(said: _SegmentClaim) -> tuple[str, str]:
+    return said.by, said.teller
 
 
 def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extracted:
@@ -244,12 +252,12 @@ def _endings(told: _SegmentClaims) -> list[Extracted]:
     return [
         Extracted(
             key=key,
-            source_events=list(dict.fromkeys(one["event"] for one in said[-_CLAIMS:])),
+            source_events=list(dict.fromkeys(one["event"] for one in said[-_ENDINGS:])),
             outcome=SegmentOutcome.UNKNOWN,
             tags=[],
             body={
-                "touches": list(dict.fromkeys(one["same"] for one in said[-_CLAIMS:] if one["same"])),
-                "endings": said[-_CLAIMS:],
+                "touches": list(dict.fromkeys(one["same"] for one in said[-_ENDINGS:] if one["same"])),
+                "endings": said[-_ENDINGS:],
             },
             kind=ENDING,
         )
