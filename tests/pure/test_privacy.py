@@ -148,6 +148,35 @@ def test_sessions_that_are_nobodys_take_no_room_from_owners_who_are_known(monkey
     assert subject_of(sessions.episodes[-1]) == "u1"
 
 
+def test_a_subject_with_many_sessions_loses_its_own_owners_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_owners, "OWNERS_KEPT", 3)
+    first, second = unnamed(ADDRESS)
+    flood = [one for n in range(9) for one in by("eve", own_session("eve", f"s{n}"), "Hello", at=n)]
+    again = by("", own_session("eve", "s0"), "My town is Bonn.", at=20)
+    shared = by("", "s3", WAREHOUSE, at=1)
+    sessions, patterns = folded(first, LATER, tick, *flood, LATER, tick, second, *again, *shared)
+    assert sessions.counts["session_owner_lost"] == 8
+    assert [subject_of(one) for one in sessions.episodes].count("u1") == 2, "nobody else loses any"
+    assert {subject_of(one) for one in sessions.episodes if one["id"] == "eve/s0-0"} == {"eve"}, "its name tells"
+    assert ("", WAREHOUSE.rstrip(".")) in told(last(patterns, KNOWLEDGE)), "the tenant still says what all may hear"
+
+
+def test_where_the_subjects_themselves_are_too_many_it_is_nobodys_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_owners, "OWNERS_KEPT", 2)
+    flood = [one for n in range(4) for one in by(f"eve-{n}", own_session(f"eve-{n}", "s"), "Hello", at=n)]
+    sessions, _ = folded(*flood, LATER, tick, *by("", "s3", WAREHOUSE))
+    assert subject_of(sessions.episodes[-1]) == NOBODY_KNOWN
+    assert len([key for key in sessions.state if key.startswith("o/")]) == 2 + 1, "two owners, and that others are lost"
+
+
+def test_erasing_a_subject_leaves_its_lost_sessions_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_owners, "OWNERS_KEPT", 2)
+    flood = [one for n in range(4) for one in by("eve", own_session("eve", f"s{n}"), "Hello", at=n)]
+    again = by("", own_session("eve", "s0"), ADDRESS)
+    sessions, _ = folded(*flood, LATER, tick, erasing(ErasedScope.SUBJECT, "eve"), LATER, tick, *again)
+    assert subject_of(sessions.episodes[-1]) == NOBODY_KNOWN
+
+
 def test_nobody_sees_what_is_nobodys_not_even_who_goes_by_that_name() -> None:
     assert not is_visible(NOBODY_KNOWN, NOBODY_KNOWN)
     assert not is_visible(NOBODY_KNOWN, "")

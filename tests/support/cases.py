@@ -72,13 +72,15 @@ CASES = (
     ),
     Case(
         "more sessions of subjects are forgotten than can be remembered",
-        f"A partition remembers whose {OWNERS_KEPT:,} forgotten sessions are. Beyond it the tenant with the most loses "
-        "the oldest. What it then sends without a name in a session that is new is seen by nobody.",
+        f"A partition remembers whose {OWNERS_KEPT:,} forgotten sessions are. Beyond it the subject with the most, of "
+        "the tenant with the most, loses its oldest. Sessions that a bound key wrote stay that subject's. For others, "
+        "what the tenant then sends without a name in a session that is new is seen by nobody.",
         "`session_owner_lost`",
         "name the subject in every event",
         {
             "pure/test_privacy.py": (
                 "test_a_session_whose_owner_is_not_known_any_more_is_nobodys_and_teaches_nothing",
+                "test_a_subject_with_many_sessions_loses_its_own_owners_alone",
             ),
         },
     ),

@@ -71,7 +71,7 @@ class Effect(ExplainedCode):
     )
     SESSION_OWNER_LOST = (
         "session_owner_lost",
-        f"over {OWNERS_KEPT:,} forgotten sessions of subjects: what comes without a name is now seen by nobody",
+        f"over {OWNERS_KEPT:,} forgotten sessions of subjects: what comes without a name there is seen by nobody else",
     )
     WINDOW_FULL = "window_full", "too much waited behind gaps: the first event was released before its time"
     SEGMENT_OUT_OF_REACH = (

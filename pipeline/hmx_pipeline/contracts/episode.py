@@ -207,6 +207,13 @@ def own_session(subject: str, session_id: str) -> str:
     return session_id if session_id.startswith(prefix) else prefix + session_id
 
 
+def owner_in(session_id: str) -> str:
+    """Return the subject that `own_session` has put into the name of a session; of any other name, whatever stands
+    there, or nothing."""
+    prefix, found, _ = session_id.partition("/")
+    return prefix.replace("%2F", "/").replace("%25", "%") if found else ""
+
+
 def as_sent(fields: dict[str, Any]) -> dict[str, Any]:
     """Return an event's fields as sent: fields of a later minor version are moved to the top level."""
     later: dict[str, Any] = fields.get(EXTENSIONS, {})
