@@ -21,6 +21,8 @@ from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, mak
 from hmx_pipeline.service.api_keys import USUAL, Grant
 from hmx_pipeline.service.events import Refused, agent_headers, check, in_own_session
 from hmx_pipeline.service.hippocortex.capture import _checked as captured
+from hmx_pipeline.service.hippocortex.capture import _written
+from hmx_pipeline.service.hippocortex.minting import Minted
 from hmx_pipeline.stages import session_owners
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.erased_memory import Erasures
@@ -449,6 +451,19 @@ def test_what_a_pack_has_shown_may_be_written_with_the_key_that_asked_for_it(gra
     (taken,) = captured([surfaced(pack, grant.subject, grant.agent)], grant)
     assert taken.refused is None
     assert grant.agent in (None, taken.fields["agent_id"])
+
+
+@pytest.mark.parametrize("grant", [Grant("acme", USUAL, "u1"), Grant("acme", USUAL)])
+def test_what_a_pack_has_shown_leaves_no_owner(grant: Grant) -> None:
+    (taken,) = captured([surfaced(ask(some()), "u1", grant.agent)], grant)
+    shown = orjson.loads(_written(taken, Minted(START_MS, 0)))
+    sessions, patterns = folded(shown, LATER, tick)
+    assert sessions.counts["session_forgotten"] == 1
+    assert not [key for key in sessions.state if key.startswith("o/")]
+    assert {record["subject_id"] for record in last(patterns, KNOWLEDGE)} == {"u1"}
+    named_alike = by("u1", shown["session_id"], "Hi there")
+    sessions, _ = folded(*named_alike, LATER, tick)
+    assert [key for key in sessions.state if key.startswith("o/")], "a session of another kind has one"
 
 
 # sessions of bound keys

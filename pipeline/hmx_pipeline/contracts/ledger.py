@@ -9,6 +9,8 @@ from hmx_pipeline.contracts.timestamps import milliseconds
 WEIGHTS: Final[Mapping[str, float]] = {"surfaced": 1.05, "confirmed": 1.5, "promoted": 2.0, "invalidated": 0.2}
 REINFORCES: Final = "memory.reinforcement"
 """Type of the events that make the ledger. They are no part of what happened, so no time passes with them."""
+SURFACED: Final = "surfaced-"
+"""Begins the names of sessions that only say what a pack has shown."""
 LEAST: Final = 0.01
 MOST: Final = 10.0
 """Bounds of a factor, and the most that an event may weigh."""

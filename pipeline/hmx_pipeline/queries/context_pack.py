@@ -5,7 +5,7 @@ import time
 import orjson
 
 from hmx_pipeline.contracts.episode import SUBJECT_ID
-from hmx_pipeline.contracts.ledger import REINFORCES, memory_hash
+from hmx_pipeline.contracts.ledger import REINFORCES, SURFACED, memory_hash
 from hmx_pipeline.contracts.limits import PROJECTED_REFS
 from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.packs.assemble import assemble, with_duration
@@ -37,7 +37,7 @@ def surfaced(pack: ContextPack, subject: str | None, agent: str | None) -> bytes
         "source": {"checkout_id": pack.pack_id},
         "authority_status": "non_authoritative",
     }
-    event = {"type": REINFORCES, "sessionId": f"surfaced-{pack.pack_id}", "payload": content, "metadata": about}
+    event = {"type": REINFORCES, "sessionId": f"{SURFACED}{pack.pack_id}", "payload": content, "metadata": about}
     return orjson.dumps(event) if shown else b""
 
 

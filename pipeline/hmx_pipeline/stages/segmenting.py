@@ -5,7 +5,7 @@ late feedback arrives; what its user states is contributed at once. A contributi
 the last one to its pattern. A pattern that the segment no longer supports gets a withdrawal.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,7 @@ from hmx_pipeline.contracts.limits import (
     SESSION_SEGMENTS,
     STATED_MS,
 )
+from hmx_pipeline.contracts.memory_types import LEDGER
 from hmx_pipeline.ordering.window import Cursor
 from hmx_pipeline.segments.head import SegmentHead
 from hmx_pipeline.segments.segment_boundary import advance, open_head, starts_new
@@ -212,6 +213,15 @@ def _text_of(tx: Tx, name: str, index: int) -> str:
     traces: Sequence[ReleasedEvent] = tx.items(name, index)
     step = traces[0].step
     return step.text if step is not None else ""
+
+
+def only_reinforces(tx: Tx, name: str, firsts: Iterable[int]) -> bool:
+    """Return True if the segments that begin there say nothing but what a pack has shown."""
+    segments: list[SegmentRecord | None] = [tx.get(segment_key(name, first)) for first in firsts]
+    return all(
+        segment is not None and segment.said and {split_key(pattern)[0] for pattern in segment.said} == {LEDGER}
+        for segment in segments
+    )
 
 
 def _open_segment(tx: Tx, name: str, session: SessionState, end: int) -> Segment:

@@ -38,6 +38,7 @@ from hmx_pipeline.contracts.keys import (
     session_place,
     tenant_partition,
 )
+from hmx_pipeline.contracts.ledger import SURFACED
 from hmx_pipeline.contracts.limits import (
     CLOCK_SKEW_MS,
     PARTITION_SESSION_BYTES,
@@ -81,7 +82,7 @@ from hmx_pipeline.stages.arrival import Arrival, held, released_from
 from hmx_pipeline.stages.dead_letters import dead_letter
 from hmx_pipeline.stages.erased_sessions import erased_sessions, is_erased, pass_on, waiting_and_erased
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
-from hmx_pipeline.stages.segmenting import Segmenting
+from hmx_pipeline.stages.segmenting import Segmenting, only_reinforces
 from hmx_pipeline.stages.session_owners import disown, recalled, remember
 from hmx_pipeline.stages.session_state import (
     BufferedEvent,
@@ -418,10 +419,11 @@ class SessionsFold:
         self._forget(tx, name, session)
 
     def _forget(self, tx: Tx, name: str, session: SessionState) -> None:
-        if session.subject:
+        firsts = session.closed if session.head is None else (*session.closed, session.segment_first)
+        if session.subject and not (SURFACED in name and only_reinforces(tx, name, firsts)):
             remember(tx, self._indexes.owners, name, session.subject, session.cursor.newest // NS_PER_MS)
         tx.trim(name, None)
-        for first in session.closed if session.head is None else (*session.closed, session.segment_first):
+        for first in firsts:
             tx.put(segment_key(name, first), None)
         tx.put(session_state_key(name), None)
 
