@@ -17,7 +17,7 @@ from hmx_pipeline.contracts.limits import SESSION_FORGOTTEN_MS, SESSION_SEGMENTS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.intake.control_records import erase, importing, ruling, setting
 from hmx_pipeline.queries.context_pack import surfaced
-from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
+from hmx_pipeline.queries.knowledge_query import OutrankedError, RulingError, RulingRequest, make_ruling
 from hmx_pipeline.service.api_keys import USUAL, Grant
 from hmx_pipeline.service.events import Refused, agent_headers, check, in_own_session
 from hmx_pipeline.service.hippocortex.capture import _checked as captured
@@ -508,6 +508,31 @@ def test_a_subjects_own_ruling_is_a_users_word_and_replaces_no_operators() -> No
     operators = ruled(record, RulingVerb.RETRACT)
     assert not told(known(*events, barrier, operators, own))
     assert not told(known(*events, barrier, own, operators))
+
+
+@pytest.mark.parametrize("decided", RulingVerb)
+@pytest.mark.parametrize("wanted", RulingVerb)
+def test_a_subject_hears_that_an_operators_ruling_stands(decided: RulingVerb, wanted: RulingVerb) -> None:
+    events = by("u1", "s1", WAREHOUSE)
+    (record,) = holding(known(*events))
+    words = {"value": "BigQuery"} if decided is RulingVerb.CORRECT else {}
+    records = {r["record_id"]: r for r in known(*events, barrier, ruled(record, decided, **words))}
+    asked = RulingRequest(value="Redshift") if wanted is RulingVerb.CORRECT else RulingRequest()
+    with pytest.raises(OutrankedError, match="an operator has ruled"):
+        make_ruling(records[record["record_id"]], wanted, asked, START_MS, "u1", records.get)
+    assert make_ruling(records[record["record_id"]], wanted, asked, START_MS).verb is wanted, "an operator may"
+
+
+def test_a_subject_hears_that_an_operator_has_ruled_on_what_holds_instead() -> None:
+    events = [*by("u1", "s1", WAREHOUSE), *by("u1", "s2", "Update: our warehouse is BigQuery now.", at=1)]
+    (newer,) = holding(known(*events))
+    records = {r["record_id"]: r for r in known(*events, barrier, ruled(newer, RulingVerb.CONFIRM))}
+    (older,) = (r for r in records.values() if "Snowflake" in r["text"])
+    with pytest.raises(OutrankedError):
+        make_ruling(older, RulingVerb.CONFIRM, RulingRequest(), START_MS, "u1", records.get)
+    assert make_ruling(older, RulingVerb.RETRACT, RulingRequest(), START_MS, "u1", records.get)
+    own = {r["record_id"]: r for r in known(*events, barrier, ruled(newer, RulingVerb.CONFIRM, "u1"))}
+    assert make_ruling(own[older["record_id"]], RulingVerb.CONFIRM, RulingRequest(), START_MS, "u1", own.get)
 
 
 def test_a_whole_corrected_sentence_is_not_its_value() -> None:

@@ -5,16 +5,18 @@ and RulingError for a ruling that would change nothing or make no sense.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field
 
+from hmx_pipeline.compiler.knowledge.authority import SHOWN
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims
 from hmx_pipeline.compiler.knowledge.rulings import correction
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.knowledge import HOLDS, Authority, Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.kafka.control_producer import append_ruling
@@ -32,6 +34,10 @@ Json = dict[str, Any]
 
 class RulingError(ValueError):
     """The message says why, and what to do instead."""
+
+
+class OutrankedError(RulingError):
+    """An operator has ruled, so a subject's ruling would change nothing."""
 
 
 class KnowledgeFilter(NamedTuple):
@@ -104,9 +110,17 @@ class RulingRequest(Model):
     reason: Annotated[str, Field(max_length=200)] = ""
 
 
-def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int, subject: str = "") -> Ruling:
+Look = Callable[[str], Json | None]
+"""Finds a record by its id."""
+
+
+def make_ruling(
+    record: Json, verb: RulingVerb, said: RulingRequest, at: int, subject: str = "", look: Look = lambda _: None
+) -> Ruling:
     """`subject`: who decides about the own memory; empty for an operator. Raises RulingError."""
     known = KnowledgeRecord.model_validate(record)
+    if subject and _is_outranked(record, verb, look):
+        raise OutrankedError("an operator has ruled on this; only an operator can change it: ask one")
     if known.kind is Kind.CONFLICT and verb is not RulingVerb.RETRACT:
         raise RulingError("a conflict cannot hold: confirm or correct one of its sides")
     if known.status is Standing.WITHDRAWN and "ruling" not in known.body and verb is not RulingVerb.CORRECT:
@@ -130,9 +144,30 @@ def make_ruling(record: Json, verb: RulingVerb, said: RulingRequest, at: int, su
     )
 
 
-def rule(settings: Settings, record: Json, verb: RulingVerb, said: RulingRequest, subject: str = "") -> Ruling:
+def _is_outranked(record: Json, verb: RulingVerb, look: Look) -> bool:
+    """Return True if an operator has ruled on the record, or on what holds instead of it. Retracting what does not hold
+    is always possible."""
+    if record["body"].get("ruling", {}).get("by") == Authority.OPERATOR:
+        return True
+    above, chain = record, range(KNOWLEDGE_VALUES if verb is not RulingVerb.RETRACT else 0)
+    for _ in chain:
+        heir = look(above["superseded_by"]) if above.get("superseded_by") else None
+        if heir is None:
+            break
+        above = heir
+    return above is not record and above["body"].get(SHOWN) == Authority.OPERATOR
+
+
+def rule(
+    settings: Settings,
+    record: Json,
+    verb: RulingVerb,
+    said: RulingRequest,
+    subject: str = "",
+    look: Look = lambda _: None,
+) -> Ruling:
     """Rules on a record: the ruling is in the log. Raises RulingError, and what reading Kafka raises."""
-    ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject)
+    ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject, look)
     append_ruling(settings, ruling)
     return ruling
 

@@ -20,6 +20,7 @@ from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.queries.knowledge_query import (
     KnowledgeFilter,
+    OutrankedError,
     RulingError,
     RulingRequest,
     earlier,
@@ -135,13 +136,16 @@ async def _decide(request: Request, tenant: str, record_id: str, verb: RulingVer
 def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
-    record = view_of(request, tenant).knowledge(record_id)
+    view = view_of(request, tenant)
+    record = view.knowledge(record_id)
     if record is None:
         raise missing(request, "knowledge record")
     let_decide(request, record.get("subject_id"))
     with deciding():
         try:
-            ruling = rule(settings, record, verb, said, bound_to(request) or "")
+            ruling = rule(settings, record, verb, said, bound_to(request) or "", view.knowledge)
+        except OutrankedError as error:
+            raise ProblemError(ProblemKind.OUTRANKED, str(error)) from None
         except RulingError as error:
             raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
     stated = None if ruling.stated is None else ruling.stated.record_id

@@ -56,6 +56,7 @@ class ProblemKind(StrEnum):
     NOT_FOUND = "not_found", 404, "Not found"
     METHOD_NOT_ALLOWED = "method_not_allowed", 405, "The method is not allowed"
     AMBIGUOUS = "ambiguous", 409, "Several events have this id"
+    OUTRANKED = "outranked", 409, "An operator has ruled on this"
     POSITION_LOST = "position_lost", 410, "The stream can't be resumed from this position"
     TOO_LARGE = "too_large", 413, "The request is too large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, "The media type is not supported"

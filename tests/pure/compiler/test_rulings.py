@@ -89,7 +89,8 @@ def test_a_retracted_statement_stays_out_whatever_comes_until_it_is_confirmed() 
     after = newest(ran(*records(told), away, *again))
     (gone,) = (record for text, record in after.items() if "Dublin" in text and record["kind"] == "memory")
     assert gone["status"] == "withdrawn"
-    assert gone["body"]["ruling"] == {"verb": "retract", "at": format_ms(DECIDED), "reason": "a typing error"}
+    decided = {"verb": "retract", "at": format_ms(DECIDED), "by": "operator", "reason": "a typing error"}
+    assert gone["body"]["ruling"] == decided
     back = ruling_record(rule(gone, RulingVerb.CONFIRM, DECIDED + 1))
     assert earlier(gone) == "retract"
     held = newest(ran(*records(told), away, *again, back))

@@ -168,7 +168,7 @@ def _ended(
 
 
 def _with(record: KnowledgeRecord, ruling: Ruling) -> dict[str, Any]:
-    told = {"verb": ruling.verb.value, "at": format_ms(ruling.at)}
+    told = {"verb": ruling.verb.value, "at": format_ms(ruling.at), "by": ruling.authority.value}
     return record.body | {"ruling": told | ({"reason": ruling.reason} if ruling.reason else {})}
 
 
