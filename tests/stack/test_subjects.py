@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.retrieval import subject_column
@@ -14,7 +15,7 @@ from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.store.fetch import Ambiguous, Store
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.subject_view import SubjectView
-from hmx_pipeline.topology import KNOWLEDGE
+from hmx_pipeline.topology import EVIDENCE, KNOWLEDGE
 from tests.stack.test_precedents import QUESTION, begun, hints, told
 from tests.support.memory import T0, Memory, episode, episode_as_read
 
@@ -54,6 +55,17 @@ def known(record_id: str, text: str, subject: str | None = None, kind: str = "me
         **fields,
     }
     return record if subject is None else {**record, "subject_id": subject}
+
+
+def made(name: str, subject: str, session: str) -> Contribution:
+    return Contribution(
+        contribution_id=name, tenant_id="acme", pattern_type="fact", pattern_key="p", session_id=session,
+        segment_id="x", agent_id="a", first_at=T0, last_at=T0, subject=subject,
+    )  # fmt: skip
+
+
+def contributed(one: Contribution) -> TopicRecord:
+    return TopicRecord(EVIDENCE, 0, 0, one.contribution_id.encode(), one.to_json(), [])
 
 
 def as_read(records: Sequence[dict[str, Any]], first: int = 0) -> list[TopicRecord]:
@@ -198,6 +210,31 @@ def test_a_bound_key_reads_single_records_of_its_subject_and_of_all(memory: Memo
     assert seen(None) == ({"e0", "e1", "e2", "e3"}, {"k1", "k2"})
     assert seen(ANN) == ({"e0", "e1"}, {"k1", "k2"})
     assert seen(BOB) == ({"e1", "e2", "e3"}, {"k2"})
+
+
+def test_a_shared_record_names_no_event_contribution_or_session_of_others(memory: Memory) -> None:
+    mine, others = made("c-ann", ANN, "s1"), [made("c-bob", BOB, "s2"), made("c-cy", "cy", "s4")]
+    sources = {
+        "source_events": ["e0", "e1", "e2", "e3", "gone"],
+        "source_memory_ids": ["c-ann", "c-bob", "c-cy", "c-9"],
+    }
+    sides = [{"object": "x", "source_events": [name]} for name in ("e0", "e1")]
+    shared = known("k-all", "open", body={"sides": sides}, session_id="s2", **sources)
+    memory.write(
+        *spoken(("s1", "heron", ANN), ("s2", "otter", BOB), ("s3", "mole", None), ("s4", "hare", "cy")),
+        *as_read([shared, known("k-ann", "own", ANN)]),
+        *map(contributed, (mine, *others)),
+    )
+    ann, anybody = SubjectView(memory.store, "acme", ANN), SubjectView(memory.store, "acme", None)
+    assert anybody.told([shared]) == [shared]
+    found = ann.knowledge("k-all")
+    assert found is not None
+    assert (found["source_events"], found["source_memory_ids"]) == (["e0", "e2"], ["c-ann"])
+    assert [side["source_events"] for side in found["body"]["sides"]] == [["e0"], []]
+    assert "session_id" not in found
+    own = ann.knowledge("k-ann")
+    assert own is not None
+    assert own["source_events"] == ["e"]
 
 
 def test_an_id_that_several_sessions_use_names_none_of_anothers(memory: Memory) -> None:

@@ -90,7 +90,7 @@ def list_known(
         sees=bound_to(request),
     )
     page = list_knowledge(store_of(request), tenant, wanted, limit, cursor)
-    answer: dict[str, Any] = {"records": page.records}
+    answer: dict[str, Any] = {"records": view_of(request, tenant).told(page.records)}
     return Response(orjson.dumps(answer if page.cursor is None else answer | {"cursor": page.cursor}), media_type=JSON)
 
 

@@ -198,7 +198,8 @@ def list_artifacts(
 ) -> Response:
     """Lists artifacts of one status, active by default (HMX-A §5), in pages."""
     page = store_of(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
-    seen = list(filter(view_of(request, tenant).sees_artifact, page.artifacts))
+    view = view_of(request, tenant)
+    seen = view.told(list(filter(view.sees_artifact, page.artifacts)))
     total = page.total if bound_to(request) is None else len(seen)  # a bound key learns no counts of others
     answer: dict[str, Any] = {"artifacts": seen, "total": total}
     whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete

@@ -8,6 +8,7 @@ later SSE ends with an event `end`, and NDJSON is cut off.
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractContextManager, aclosing
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, NoReturn
 
 import orjson
@@ -55,7 +56,8 @@ _TOLD: Final[dict[str, Any]] = {
 """JSON Schema of one server-sent event."""
 _SAID: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "Server-Sent Events: `hmx.event` (an HMX-E event), `hmx.artifact` (HMX-A), `hmx.erased`, `end`",
+        "description": "Server-Sent Events: `hmx.event` (an HMX-E event), `hmx.artifact` (HMX-A), `end`,"
+        " `hmx.erased` (`artifact_id`; for a key bound to a subject `artifact_sha256`)",
         "content": {SSE: {"schema": _TOLD}},
     }
 }
@@ -130,7 +132,7 @@ async def stream(
         async with aclosing(steps):
             async for step in steps:
                 if not _hidden(erased, step) and not await _is_gone(store, past, step) and await _is_seen(view, step):
-                    yield _frame(step, start)
+                    yield _frame(await _as_seen(view, step), start, hides=view is not None)
 
     headers = {"X-Accel-Buffering": "no"}
     return Streaming(told(), following.counted(tenant, "sse"), SSE, headers)
@@ -239,8 +241,20 @@ async def _is_seen(view: SubjectView | None, step: Step) -> bool:
         _break_off(StreamEnd.KAFKA)
 
 
-def _frame(step: Step, start: Start) -> bytes:
-    """Encodes a server-sent event; without data it only moves the client's position."""
+async def _as_seen(view: SubjectView | None, step: Step) -> Step:
+    """Returns the step without ids that a bound key does not see. Raises ClientDisconnect as `_is_seen` does."""
+    if view is None or not isinstance(step, PassingRecord) or step.value is None or step.place[0] == EPISODES:
+        return step
+    try:
+        (told,) = await run_in_threadpool(view.told, [orjson.loads(step.value)])
+    except StoreUnavailableError:
+        _break_off(StreamEnd.KAFKA)
+    return step._replace(value=orjson.dumps(told))
+
+
+def _frame(step: Step, start: Start, *, hides: bool = False) -> bytes:
+    """Encodes a server-sent event; without data it only moves the client's position. `hides`: an artifact that is gone
+    may have been anybody's, so only who knows its id can tell which it was."""
     here = stream_position.written(start.name, start.positions).encode()
     if step is None:
         return b"id: %s\n\n" % here
@@ -253,7 +267,9 @@ def _frame(step: Step, start: Start) -> bytes:
         # A line break in the JSON would end the field.
         name, data = b"hmx.artifact", step.value.translate(None, b"\r\n")
     else:
-        name, data = b"hmx.erased", orjson.dumps({"artifact_id": split_key(step.key.decode())[-1]})
+        name, gone = b"hmx.erased", split_key(step.key.decode())[-1]
+        said = {"artifact_sha256": sha256(gone.encode()).hexdigest()} if hides else {"artifact_id": gone}
+        data = orjson.dumps(said)
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (here, name, data)
 
 

@@ -5,7 +5,8 @@ StoreUnavailableError, TamperedError.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import unquote
@@ -188,6 +189,20 @@ class Store:
             raise self._tampered(lost)
         named = sorted({unquote(name.decode()) for name in parts[-2::-2]})
         return Ambiguous(tuple(named)) if asked is None and len(named) > 1 else _json(found)
+
+    def newest_events(self, tenant_id: str, event_ids: Iterable[str]) -> dict[str, list[Json]]:
+        """Returns the newest episodes with each of these ids; damaged ones are left out."""
+        keys, names = self._keys.tenant(tenant_id), list(dict.fromkeys(event_ids))
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.lrange(keys.event(name), -SAME_ID, -1)
+            lists = pipe.execute(raise_on_error=False)
+        found: dict[str, list[Json]] = {name: [] for name in names}
+        for name, parts in zip(names, lists, strict=True):
+            for value in parts[1::2] if isinstance(parts, list) else ():
+                with suppress(orjson.JSONDecodeError):
+                    found[name].append(orjson.loads(value))
+        return found
 
     def subject_of_session(self, tenant_id: str, session_id: str) -> str:
         """Returns the first subject that an event of the session named; empty if none did."""

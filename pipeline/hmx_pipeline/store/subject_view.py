@@ -5,9 +5,10 @@ backend does. Leaves: records, or None for those of others, as if there were non
 TamperedError.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.episode import is_visible, own_session, subject_of
@@ -15,12 +16,42 @@ from hmx_pipeline.contracts.knowledge import Standing
 from hmx_pipeline.store.fetch import Ambiguous, Store
 
 Json = dict[str, Any]
+_SOURCES: Final = ("source_events", "source_memory_ids")
 
 
 def sees_knowledge(record: Mapping[str, Any], subject: str) -> bool:
     """Returns whether a subject may see a record. What the tenant does not share any more is nobody's to see."""
     owner = record.get("subject_id") or ""
     return is_visible(owner, subject) and (owner != "" or record["status"] != Standing.WITHDRAWN)
+
+
+def _owner(record: Json) -> str:
+    return record.get("subject_id") or owner_of(record | {"metadata": record.get("metadata", {})})
+
+
+def _sides(record: Json) -> list[Json]:
+    """Returns the sides of a conflict."""
+    found: list[Json] = record.get("body", {}).get("sides", [])
+    return found
+
+
+def _events(record: Json) -> Iterator[str]:
+    for one in (record, *_sides(record)):
+        yield from one["source_events"]
+
+
+def _without(record: Json, seen: Container[str], sees: Callable[[str, str], bool]) -> Json:
+    """Returns the record with those ids alone that are seen."""
+
+    def kept(one: Json) -> Json:
+        return {**one, **{name: [i for i in one[name] if i in seen] for name in _SOURCES if name in one}}
+
+    told = kept(record)
+    if sides := _sides(record):
+        told["body"] = {**record["body"], "sides": list(map(kept, sides))}
+    if record.get("session_id") and not sees("", record["session_id"]):
+        del told["session_id"]
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +79,37 @@ class SubjectView:
             return self.event(event_id, seen[0]) if seen else None
         return found if found is not None and self.sees_episode(found) else None
 
+    def told(self, records: Sequence[Json]) -> list[Json]:
+        """Returns knowledge records and artifacts that it sees, without the ids of events, contributions and sessions
+        that it does not see: what the tenant shares may rest on other subjects' words."""
+        if self.subject is None:
+            return list(records)
+        shared = [one for one in records if not _owner(one)]
+        sees = cache(self._sees)
+        events = self.store.newest_events(self.tenant, [name for one in shared for name in _events(one)])
+        seen = {
+            name
+            for name, found in events.items()
+            if any(sees(subject_of(fields), fields["sessionId"]) for fields in found)
+        }
+        names = list(dict.fromkeys(name for one in shared for name in one["source_memory_ids"]))
+        made = zip(names, self.store.get_contributions(self.tenant, names), strict=True)
+        seen.update(name for name, c in made if c is not None and sees(c.get("subject", ""), c["session_id"]))
+        return [one if _owner(one) else _without(one, seen, sees) for one in records]
+
     def contribution(self, contribution_id: str) -> Json | None:
         found = self.store.get_contribution(self.tenant, contribution_id)
         return found if found is None or self._sees(found.get("subject", ""), found["session_id"]) else None
 
     def knowledge(self, record_id: str) -> Json | None:
         found = self.store.get_knowledge(self.tenant, record_id)
-        return found if found is None or self.subject is None or sees_knowledge(found, self.subject) else None
+        if found is None or (self.subject is not None and not sees_knowledge(found, self.subject)):
+            return None
+        return self.told([found])[0]
 
     def artifact(self, artifact_id: str) -> Json | None:
         found = self.store.get_artifact(self.tenant, artifact_id)
-        return found if found is None or self.sees_artifact(found) else None
+        return self.told([found])[0] if found is not None and self.sees_artifact(found) else None
 
     def sees_artifact(self, artifact: Json) -> bool:
         return self.subject is None or is_visible(owner_of(artifact), self.subject)

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -441,3 +442,12 @@ def test_a_stream_breaks_off_before_an_artifact_of_which_memory_cannot_say_wheth
     with pytest.raises(ClientDisconnect):
         asyncio.run(streams._is_gone(store, {(ARTIFACTS, 0): 5}, step))
     assert not asyncio.run(streams._is_gone(store, {(ARTIFACTS, 0): 4}, step))
+
+
+def test_who_is_bound_to_a_subject_learns_no_id_of_what_is_gone() -> None:
+    step = PassingRecord((ARTIFACTS, 0), 1, b"acme/a1", None)
+    start = Start("0badcafe", {(ARTIFACTS, 0): 2}, {})
+    assert b'{"artifact_id":"a1"}' in streams._frame(step, start)
+    hidden = streams._frame(step, start, hides=True)
+    assert b'a1"' not in hidden
+    assert sha256(b"a1").hexdigest().encode() in hidden
