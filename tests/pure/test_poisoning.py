@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
+from hmx_pipeline.compiler.knowledge.authority import UNCONFIRMED
 from hmx_pipeline.contracts.artifact import Artifact, owner_of
 from hmx_pipeline.contracts.evidence import EvidenceControl, TenantSettings
 from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord
-from hmx_pipeline.contracts.pack import ContextPack, Section
+from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
 from hmx_pipeline.packs.assemble import assemble
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
@@ -259,7 +260,12 @@ def _pack(learnt: _Learnt, subject: str) -> ContextPack:
     seen = [one for one in learnt.known if one.subject_id in (None, subject or None)]
     rules = tuple(one for one in seen if one.kind is Kind.POLICY)
     found = tuple(FoundSource(one, 1_000) for one in seen if one.kind is not Kind.POLICY)
-    request = PackRequest(query="staging database reports approval customer data", tenant_id="acme", token_budget=8_000)
+    request = PackRequest(
+        query="staging database reports approval customer data",
+        tenant_id="acme",
+        subject_id=subject or None,
+        token_budget=8_000,
+    )
     return assemble(request, plan(request), fetched([], artifacts, knowledge=found, policies=rules, newest=START_MS))
 
 
@@ -283,6 +289,42 @@ def test_what_an_attack_says_reaches_no_rule_and_no_fact_of_others(attack: Attac
     own = " ".join(_said(_pack(learnt, "u1")))
     assert "Postgres" in own, "what the attacked said stands"
     assert "sk for approval before deleting customer data" in own
+
+
+NAMELESS = _session("nameless", "", _message(f"{RULE} {BAN}"), at=10)
+
+
+def test_a_rule_that_nobody_in_particular_states_binds_no_subject() -> None:
+    learnt = _learnt(_told(Attack("none", NAMELESS)))
+    for subject in ("u1", "u3"):
+        pack = _pack(learnt, subject)
+        assert not [told for told in _said(pack) if MARK in told.casefold()]
+        assert {one.drop_reason for one in pack.dropped_entries or ()} >= {DropReason.PROVENANCE_FAILED}
+    assert [told for told in _said(_pack(learnt, "")) if MARK in told.casefold()], "it is one for those without a name"
+    alone = _learnt(NAMELESS)
+    assert not [one for one in alone.known if UNCONFIRMED in one.body], "a tenant without subjects is as ever"
+
+
+def test_three_subjects_make_it_a_rule_for_all() -> None:
+    events = [one for n in range(3) for one in _session(f"q{n}", f"q{n}", _message(RULE), at=20 + n)]
+    learnt = _learnt(_told(Attack("none", [*NAMELESS, *events])))
+    assert [told for told in _said(_pack(learnt, "u1")) if RULE.rstrip(".") in told]
+
+
+def _ledger(subject: str) -> list[KnowledgeRecord]:
+    content = {
+        "kind": "invalidated",
+        "targets": [{"seq": 1, "hash": "a" * 64}],
+        "source": {"checkout_id": "c"},
+        "authority_status": "non_authoritative",
+    }
+    told = _session("ledger", subject, {"event_type": "memory.reinforcement", "content": content}, at=10)
+    return [one for one in _learnt(_told(Attack("none", told))).known if one.body.get("entity_type") == "reinforcement"]
+
+
+def test_the_ledger_of_all_takes_no_word_of_who_may_be_anybody() -> None:
+    assert not _ledger("")
+    assert {one.subject_id for one in _ledger("u1")} == {"u1"}
 
 
 def test_the_suite_can_fail() -> None:

@@ -406,7 +406,8 @@ class Patterns:
         said = [said.trusted_agents for at, said in self._settings.get(tenant_id, ()) if at < before]
         agents = [one for one in said if one is not None]
         trusted = frozenset(agents[-1] if agents else ())
-        return Trust(trusted) if trusted or any(named) else None
+        people = any(named)
+        return Trust(trusted, people) if trusted or people else None
 
     def _speak_all(self, tenant_id: str) -> None:
         for pattern in list(self.patterns.values()):

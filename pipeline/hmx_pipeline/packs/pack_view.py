@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from hmx_pipeline.advice.recommendations import guide
 from hmx_pipeline.compiler import decision_policy, failure_playbook, task_schema
+from hmx_pipeline.compiler.knowledge.authority import is_for
 from hmx_pipeline.compiler.lifecycle import decayed, status_at
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
@@ -55,6 +56,10 @@ from hmx_pipeline.retrieval.terms import terms
 
 _UNSOUND: Final = Exclusion(
     DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
+)
+_UNCONFIRMED: Final = Exclusion(
+    DropReason.PROVENANCE_FAILED,
+    "it is no rule for subjects: no operator, trusted agent or three subjects say it",
 )
 
 _UNFIT: Final = 0.95
@@ -206,7 +211,7 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
 def _forbidden(ask: PackQuery, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
     """Return the rules that forbid something: the rule's id, and the stems of what it forbids."""
     standing = (policy for policy in policies if ask.existed(_began(policy)) and _holds(ask, policy))
-    rules = (policy for policy in standing if policy.body.get("negated"))
+    rules = (policy for policy in standing if policy.body.get("negated") and is_for(policy, ask.plan.subject))
     found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
     return [(name, stems) for name, stems in found if stems]
 
@@ -403,6 +408,8 @@ def _record_barred(
         return Exclusion(DropReason.DEPRECATED, by)
     if not found.sound:
         return _UNSOUND
+    if not is_for(source, ask.plan.subject):
+        return _UNCONFIRMED
     if (unsure := ask.unsure(source.confidence)) is not None:
         return unsure
     if by := outweighed(source, leading):

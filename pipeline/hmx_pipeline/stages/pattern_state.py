@@ -245,7 +245,8 @@ class Maps:
         agent."""
         settings = self._settings.get(tenant_id)
         agents = frozenset((settings.trusted_agents or ()) if settings is not None else ())
-        return Trust(agents) if agents or self.names_subjects(tenant_id) else None
+        people = self.names_subjects(tenant_id)
+        return Trust(agents, people) if agents or people else None
 
     def names_subjects(self, tenant_id: str) -> bool:
         settings = self._settings.get(tenant_id)

@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge.claim_names import USER
+from hmx_pipeline.compiler.knowledge.knowledge_kind import Statement
 from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import UNPROVEN, Contribution
-from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord, Memory
+from hmx_pipeline.contracts.knowledge import Authority, Kind, KnowledgeRecord, Memory
+from hmx_pipeline.contracts.limits import QUORUM
+from hmx_pipeline.contracts.memory_types import LEDGER
 
 ASSISTANT: Final = "assistant"
 EVENT: Final = "event"
@@ -37,6 +40,8 @@ _STATES: Final = {
 _TYPES: Final = ("type", "source_type", "target_type")
 SHOWN: Final = "authority"
 """Key of a record's body that says it."""
+UNCONFIRMED: Final = "unconfirmed"
+"""Key of a rule's body: it is the tenant's, and nobody has stated it who may bind its subjects."""
 _WHO: Final[Mapping[Authority, str]] = {
     Authority.OPERATOR: "an operator",
     Authority.AGENT: "an agent that an operator trusts",
@@ -50,6 +55,8 @@ class Trust(NamedTuple):
     """Which agents an operator trusts."""
 
     agents: frozenset[str] = frozenset()
+    people: bool = False
+    """True if events of the tenant name subjects. Then what names none is nobody's in particular."""
 
     def trusts(self, contribution: Contribution) -> bool:
         """Return True if an operator trusts every agent that tells it."""
@@ -79,10 +86,18 @@ class Trust(NamedTuple):
     def _of_entity(self, contribution: Contribution, *, shared: bool) -> Contribution:
         """The entity of an event that states something repeats the statement, so it counts like that."""
         body = contribution.body
+        if contribution.pattern_type == LEDGER and self.people and shared and not contribution.subject:
+            return contribution if self.trusts(contribution) else contribution.saying(said=[])
         states = {_STATES[one] for name in _TYPES if (one := body.get(name)) in _STATES}
         if not states or self.trusts(contribution) or not (shared or Memory.POLICY in states):
             return contribution
         return contribution.saying(seen=[one for one in body["seen"] if self._tells(contribution, one)])
+
+    def confirmed(self, said: Statement, authority: Authority) -> bool:
+        """Return False for a rule of somebody who may be anybody: it is no rule for each subject of the tenant."""
+        if not self.people or said.kind is not Kind.POLICY or authority is not Authority.USER:
+            return True
+        return len({source.subject for source in said.sources if source.subject}) >= QUORUM
 
     def of(self, said_by: Sequence[str] | None, sources: Sequence[Contribution]) -> Authority:
         """Return the authority of a statement. Without authors (entities, corrections) it is that of its agents."""
@@ -103,6 +118,11 @@ def binds(record: KnowledgeRecord) -> bool:
         return USER in record.body.get("said_by", (USER,))
     authority = Authority(told)
     return authority.rank > Authority.USER.rank or (authority is Authority.USER and record.subject_id is not None)
+
+
+def is_for(record: KnowledgeRecord, subject: str) -> bool:
+    """Return True if a rule is one for this subject; for a request that names nobody, all that it sees are."""
+    return not subject or UNCONFIRMED not in record.body or record.body[SHOWN] != Authority.USER
 
 
 def authority_of(record: KnowledgeRecord) -> Authority | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
-from hmx_pipeline.compiler.knowledge.authority import SHOWN, Trust
+from hmx_pipeline.compiler.knowledge.authority import SHOWN, UNCONFIRMED, Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
 from hmx_pipeline.compiler.knowledge.rulings import ruled
 from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_key, scope_of
@@ -76,19 +76,20 @@ def _stated(
     if kind.made_of:  # it is not compiled again for another trust
         trust = Trust() if any(one.subject for one in kept) else None
     beside: Sequence[Contribution] = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
+    shared = not team and not scope_of(about.key)[0]
     if trust is not None:
-        shared = not team and not scope_of(about.key)[0]
         kept = [trust.ranked(one, shared=shared) for one in kept]
         kept = [one for one in kept if not kind.items or one.body[kind.items]]
     if kind.items:
         kept, beside = in_scope(kind, about.key, kept, beside, team=team)
     said = kind.state(kept, beside) if kept else []
-    return said if trust is None else [_with_authority(one, trust) for one in said]
+    return said if trust is None else [_with_authority(one, trust, shared=shared) for one in said]
 
 
-def _with_authority(said: Statement, trust: Trust) -> Statement:
+def _with_authority(said: Statement, trust: Trust, *, shared: bool) -> Statement:
     authority = trust.of(said.body.get("said_by"), said.sources)
-    return replace(said, body={**said.body, SHOWN: authority.value})
+    more = {} if not shared or trust.confirmed(said, authority) else {UNCONFIRMED: True}
+    return replace(said, body={**said.body, SHOWN: authority.value, **more})
 
 
 def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
