@@ -498,6 +498,31 @@ def test_what_a_subject_takes_back_it_does_not_testify_to() -> None:
     assert not told(known(*events, *back, set_to(sharing="team")))
 
 
+LEDGER_EVENT = {
+    "kind": "confirmed",
+    "targets": [{"seq": 1, "hash": "a" * 64}],
+    "source": {"checkout_id": "c"},
+    "authority_status": "non_authoritative",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("memory.reinforcement", LEDGER_EVENT), ("verification.recorded", {"command": "pytest", "outcome": "passed"})],
+)
+def test_what_a_subject_retracts_as_a_whole_it_does_not_testify_to_either(kind: str, content: Json) -> None:
+    def by_three(name: str) -> Json:
+        return event(name, 0, event_type=kind, content=content, metadata={"user_id": name})
+
+    events = [by_three(name) for name in ("u1", "u2", "u3")]
+    records = holding(known(*events))
+    assert None in {r.get("subject_id") for r in records}, "three subjects make it everybody's"
+    own = [r for r in records if r.get("subject_id") == "u1"]
+    back = [ruled(one, RulingVerb.RETRACT, "u1") for one in own]
+    left = holding(known(*events, barrier, *back))
+    assert {r.get("subject_id") for r in left} == {"u2", "u3"}
+
+
 def test_a_subjects_own_ruling_is_a_users_word_and_replaces_no_operators() -> None:
     events = by("u1", "s1", WAREHOUSE)
     (record,) = holding(known(*events))

@@ -187,5 +187,9 @@ def _named(one: Mapping[str, Any]) -> str:
     return orjson.dumps([one["summary"], one.get("properties")], option=orjson.OPT_SORT_KEYS).decode()
 
 
-ENTITY: Final = KnowledgeKind("entity", _extract_entities, None, _entity, items="seen", named=_named)
-RELATION: Final = KnowledgeKind("relation", _extract_relations, None, _relation, items="seen", named=_named)
+ENTITY: Final = KnowledgeKind(
+    "entity", _extract_entities, None, _entity, items="seen", named=_named, whole=Kind.ENTITY.value
+)
+RELATION: Final = KnowledgeKind(
+    "relation", _extract_relations, None, _relation, items="seen", named=_named, whole=Kind.RELATION.value
+)

@@ -65,6 +65,8 @@ class KnowledgeKind(EvidenceKind):
     """The list of a body that holds what was said."""
     named: Callable[[Mapping[str, Any]], str] = field(default=str, kw_only=True)
     """Names what one of its items says, the same for all who say it."""
+    whole: str = field(default="", kw_only=True)
+    """The name of the record that all items make together; empty if each thing that is said makes its own."""
     still: Callable[[Sequence[Contribution], Sequence[Contribution]], Iterable[str]] | None = field(
         default=None, kw_only=True
     )

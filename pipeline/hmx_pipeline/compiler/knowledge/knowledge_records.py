@@ -61,7 +61,11 @@ def _testifying(
     if not c.subject:
         return c
     own = Pattern(about.type, scope_key(c.subject, about.key))
-    told = [one for one in c.body[kind.items] if knowledge_id(c.tenant_id, own, kind.named(one)) not in taken_back]
+    told = [
+        one
+        for one in c.body[kind.items]
+        if knowledge_id(c.tenant_id, own, kind.whole or kind.named(one)) not in taken_back
+    ]
     if len(told) == len(c.body[kind.items]):
         return c
     return c.saying(**{kind.items: told}) if told else None

@@ -144,4 +144,6 @@ def _taken(c: Contribution, left: dict[tuple[str, str], int]) -> Contribution:
     return c.saying(said=told)
 
 
-REINFORCEMENT: Final = KnowledgeKind(LEDGER, _extract, None, _state, items="said", named=_named, agreed_text=_evenly)
+REINFORCEMENT: Final = KnowledgeKind(
+    LEDGER, _extract, None, _state, items="said", named=_named, whole=_NAME, agreed_text=_evenly
+)
