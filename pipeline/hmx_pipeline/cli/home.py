@@ -1,6 +1,7 @@
 """`hmx` without a command: where things stand, and the next useful command. Also what `hmx wait` says of all events."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any, Final
 
 from hmx_pipeline.cli.console import OUT, many, plain
@@ -74,7 +75,7 @@ def _next(unwell: bool, counted: Json | str, tenants: Json | str) -> Iterator[Ne
     if rejected:
         yield "hmx dlq", f"says why {many(rejected, 'event was', 'events were')} rejected"
     if tenants["tenants"]:
-        yield f'hmx pack "what now?" --tenant {tenants["tenants"][0]}', "asks memory"
+        yield f'hmx pack "what now?" --tenant {quote(tenants["tenants"][0])}', "asks memory"
     else:
         yield "hmx publish FILE", "sends events, one JSON object per line"
 

@@ -97,7 +97,7 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     pack = await turns.run(tenant, make_pack, store_of(request), asked)
     grant = grant_of(request)
     if conditions.surfaces and (sent := surfaced(pack, asked.subject_id, grant.agent)):
-        await request.app.state.captures.take(tenant, grant, [sent])
+        await request.app.state.captures.take_one(tenant, grant, sent)
     request.scope[COMPLETE] = pack.metadata.get("memory_complete")
     if conditions.require_complete and request.scope[COMPLETE] is False:
         raise _incomplete(pack)

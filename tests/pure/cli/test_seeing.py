@@ -1,5 +1,6 @@
 """What status, tables and dead letters print: within 100 columns however large the numbers, and nothing unescaped."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary
 from hmx_pipeline.audit.replay_policy import ReplayDecision
-from hmx_pipeline.cli import dlq, status, table
+from hmx_pipeline.cli import dlq, home, status, table
 from hmx_pipeline.stages.state_tables import PatternRow, SessionRow, SessionSort, in_order
 
 ODD = "[bold]x[/]\x1b[31m" + "long " * 40
@@ -135,3 +136,9 @@ def test_an_instant_is_taken_as_it_is_and_anything_else_is_refused() -> None:
     for wrong in ("", "2", "h", "2 h", "yesterday", "-2h"):
         with pytest.raises(typer.BadParameter):
             dlq._since(wrong)
+
+
+@pytest.mark.parametrize("tenant", ["acme", "a; rm -rf ~", "$(id)", "it's `id`"])
+def test_a_tenants_name_is_one_word_in_the_command_that_is_suggested(tenant: str) -> None:
+    commands = [command for command, _ in home._next(False, {"rejections": []}, {"tenants": [tenant]})]
+    assert shlex.split(commands[0])[-2:] == ["--tenant", tenant]

@@ -1,16 +1,21 @@
 """What a process remembers of captures, and which of its own it may write."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
+from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.queries.context_pack import surfaced
 from hmx_pipeline.service.api_keys import USUAL, Grant
-from hmx_pipeline.service.hippocortex.capture import Capture, Captures, _completed
+from hmx_pipeline.service.hippocortex.capture import Capture, Captures, _completed, _written
+from hmx_pipeline.service.hippocortex.minting import Minted
 from hmx_pipeline.service.hippocortex.usage import Usage
+from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from tests.pure.packs.test_assemble import ask
 from tests.support.memory import episode, fetched
 
@@ -46,3 +51,37 @@ def test_every_key_that_may_write_may_say_what_a_pack_has_shown(grant: Grant, as
     taken = _completed(surfaced(pack, grant.subject, grant.agent), grant)
     assert taken.refused is None
     assert taken.fields["agent_id"] == (grant.agent or asked or "memory")
+
+
+class AtOnce:
+    async def run(self, _: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        return work(*arguments)
+
+
+def test_what_a_pack_has_shown_and_nobody_takes_is_a_refusal_and_no_success() -> None:
+    grant = Grant("acme", USUAL, "x" * (ID_BYTES - 9))
+    pack = ask(fetched([episode("e1", "please deploy the staging environment")]))
+
+    async def taken() -> Capture:
+        unused: Any = None
+        store: Any = NoStore()
+        turns: Any = AtOnce()
+        captures = Captures(unused, store, Usage(), turns, unused)
+        return await captures.take_one("acme", grant, surfaced(pack, grant.subject, None))
+
+    with pytest.raises(ProblemError) as refused:
+        asyncio.run(taken())
+    assert refused.value.kind is ProblemKind.EVENT_REJECTED
+
+
+@pytest.mark.parametrize("said", [b"null", b'""', b"{}"])
+@pytest.mark.parametrize("grant", [Grant("acme", USUAL), Grant("acme", USUAL, "u1")])
+def test_a_subject_id_that_names_nobody_gives_way_to_the_user(said: bytes, grant: Grant) -> None:
+    user = b'"userId": "u1",' if grant.subject is None else b""
+    sent = (
+        b'{"type": "message", "sessionId": "s", %b "payload": {"text": "hi"}, "metadata": {"subject_id": %b, "n": 1.0}}'
+    )
+    taken = _completed(sent % (user, said), grant)
+    assert taken.refused is None
+    written = orjson.loads(_written(taken, Minted(0, 0)))
+    assert (named_subject(written["metadata"]), written["metadata"]["n"]) == ("u1", 1.0)

@@ -141,6 +141,14 @@ class Captures:
         self._count(tenant, captures)
         return captures
 
+    async def take_one(self, tenant: str, grant: Grant, sent: bytes, trace: bytes = b"") -> Capture:
+        """Appends one capture. Raises ProblemError if it is refused, too."""
+        (taken,) = await self.take(tenant, grant, [sent], trace)
+        if taken.refused is not None:
+            path = said_path(taken.refused.path)
+            raise ProblemError(ProblemKind.EVENT_REJECTED, taken.refused.detail, path=path, reason=taken.refused.reason)
+        return taken
+
     def _in_memory(self, tenant: str, captures: Sequence[Capture]) -> list[bool]:
         """Returns which captures were appended recently or are in memory; without Redis none."""
         try:
@@ -280,7 +288,12 @@ def _event(sent: bytes, grant: Grant) -> Capture:
 def _marked(given: Mapping[str, bytes], known: Mapping[str, Any], whose: str | None) -> orjson.Fragment:
     """Returns the metadata as written, plus the marker of a minted sequence, and whose the event is if it does not say
     so itself."""
-    rest = b"," + given["metadata"].lstrip()[1:] if known else b"}"
+    said = given["metadata"] if known else b""
+    if whose is not None and SUBJECT_ID in known:  # it names nobody
+        members = _members(said)
+        del members[SUBJECT_ID]
+        said = msgspec.json.encode(members) if members else b""
+    rest = b"," + said.lstrip()[1:] if said else b"}"
     ours = {SEQUENCE_MEANS: ARRIVAL, **({SUBJECT_ID: whose} if whose is not None else {})}
     return orjson.Fragment(orjson.dumps(ours)[:-1] + rest)
 
@@ -302,11 +315,9 @@ def _written(capture: Capture, minted: Minted) -> bytes:
 async def capture(request: Request, tenant: Writer) -> Response:
     """Captures one event."""
     body = await read_body(request, BODY_BYTES)
-    (taken,) = await _captures(request).take(tenant, grant_of(request), [body], _trace(request))
-    if taken.refused is not None:
-        path = said_path(taken.refused.path)
-        raise ProblemError(ProblemKind.EVENT_REJECTED, taken.refused.detail, path=path, reason=taken.refused.reason)
-    return success(request, _result(taken))
+    return success(
+        request, _result(await _captures(request).take_one(tenant, grant_of(request), body, _trace(request)))
+    )
 
 
 @router.post("/capture/batch", openapi_extra=described(_BATCH))
