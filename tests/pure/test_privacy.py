@@ -15,6 +15,7 @@ from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.headers import AGENT_UNPROVEN
 from hmx_pipeline.contracts.limits import SESSION_FORGOTTEN_MS, SESSION_SEGMENTS
 from hmx_pipeline.contracts.ruling import RulingVerb
+from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.control_records import erase, importing, ruling, setting
 from hmx_pipeline.queries.context_pack import surfaced
 from hmx_pipeline.queries.knowledge_query import OutrankedError, RulingError, RulingRequest, make_ruling
@@ -276,12 +277,27 @@ def test_an_event_of_the_future_that_was_erased_does_not_come_back_when_it_is_se
     assert not last(patterns, KNOWLEDGE)
 
 
-def test_an_event_of_the_future_does_not_come_back_after_its_session_was_forgotten_and_erased() -> None:
-    (one,) = by("u1", "s1", ADDRESS)
+@pytest.mark.parametrize("back", ["gone", "live", "gone again"])
+@pytest.mark.parametrize(
+    ("who", "scope", "name"),
+    [
+        ("u1", ErasedScope.SUBJECT, "u1"),
+        ("u1", ErasedScope.SESSION, "s1"),
+        ("", ErasedScope.SESSION, "s1"),
+        ("", ErasedScope.TENANT, ""),
+    ],
+)
+def test_an_event_of_the_future_does_not_come_back_after_its_session_was_forgotten_and_erased(
+    who: str, scope: ErasedScope, name: str, back: str
+) -> None:
+    (one,) = by(who, "s1", ADDRESS)
     one["timestamp"] = "2099-01-01T00:00:00.000Z"
-    sessions, patterns = folded(one, barrier, LATER, tick, erasing(ErasedScope.SUBJECT, "u1"), 1_000, {**one})
+    later = {**one, "event_id": "more", "timestamp": format_ms(START_MS)}
+    more = {"gone": [], "live": [later], "gone again": [later, LATER, tick]}[back]
+    sessions, patterns = folded(one, barrier, LATER, tick, *more, erasing(scope, name), 1_000, {**one})
     assert sessions.counts["rejected.erased"] == 1
     assert not last(patterns, KNOWLEDGE)
+    assert sessions.counts["session_forgotten"] == 1 + (back == "gone again")
 
 
 def test_what_a_contribution_came_from_decides_whether_it_is_erased_and_no_clock_of_its_producer() -> None:

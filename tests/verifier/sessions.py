@@ -182,12 +182,17 @@ class Reference:
         for key in gone:
             if subject := self.made.sessions.pop(key).segments.subject:
                 self._owners[key] = subject
-        for key, subject in self._owners.items():
+        subjects = dict(self._owners)
+        for key, subject in subjects.items():
             tenant_id, session_id = split_key(key)
             if tenant_id == erased.tenant_id and erased.covers(session_id, subject):
                 self._owners[key] = NOBODY_KNOWN
-                if (at := self._ahead.pop(key, NEVER)) > erased.at:
-                    found[mark_of(tenant_id, "session", session_id)] = at * 1_000_000
+        for key in list(self._ahead):
+            tenant_id, session_id = split_key(key)
+            if tenant_id == erased.tenant_id and erased.covers(session_id, subjects.get(key, "")):
+                mark, at = mark_of(tenant_id, "session", session_id), self._ahead.pop(key)
+                if at > erased.at:
+                    found[mark] = max(at * 1_000_000, found.get(mark, NEVER))
         self.made.counts["erased_session"] += len(gone)
         erased = erased._replace(marks=erased.marks | found.keys())
         until, newest = self.made.clock + ERASURE_KEPT_MS, {mark: at // 1_000_000 for mark, at in found.items()}
@@ -266,8 +271,9 @@ class Reference:
         else:
             if session.segments.subject:
                 self._owners[session.key] = session.segments.subject
-                if (newest := session.newest // 1_000_000) > self.made.clock:
-                    self._ahead[session.key] = newest
+            newest = max(session.newest // 1_000_000, self._ahead.pop(session.key, NEVER))
+            if newest > self.made.clock:
+                self._ahead[session.key] = newest
             del self.made.sessions[session.key]
             self.made.counts["session_forgotten"] += 1
 
@@ -297,7 +303,6 @@ class Reference:
                 tenant, name = event.fields["tenant_id"], event.fields["session_id"]
                 session = Session(event.session, tenant, name, Segments(tenant, name, self.made.counts))
                 session.segments.subject = self._owners.pop(event.session, "")
-                self._ahead.pop(event.session, None)
                 self.made.sessions[event.session] = session
             self._arrive(session, event)
         elif known == event.digest:

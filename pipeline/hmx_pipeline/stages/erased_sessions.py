@@ -65,7 +65,7 @@ def pass_on(
     `forgotten`: mark of a session that is not held → such a time. An event may be dated later than it was appended, so
     it is still of the erased past when it is sent again."""
     held = {mark_of(erasure.tenant_id, ErasedScope.SESSION, split_key(name)[1]): at for name, at in newest.items()}
-    found = {**forgotten, **held}
+    found = {**forgotten, **{mark: max(at, forgotten.get(mark, at)) for mark, at in held.items()}}
     marks = sorted(erasure.marks | found.keys())
     ahead = {mark: at for mark, at in sorted(found.items()) if at > erasure.at}
     past = ErasedPast(deadline=tx.clock + ERASURE_KEPT_MS, at=erasure.at, marks=tuple(marks), newest=ahead)

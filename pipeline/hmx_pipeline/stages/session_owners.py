@@ -21,7 +21,7 @@ from hmx_pipeline.stages.state_tx import STALE_TIMERS, Tx
 
 _NEWEST: Final = 1 << 62
 """When a subject's mark was made: after all its sessions, so it is the last that goes."""
-_ANY: Final = ""
+_ANY: Final = None
 
 
 class SessionOwner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,7 +29,8 @@ class SessionOwner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     at: int = 0
     """Partition clock when the session was forgotten."""
     newest: int = 0
-    """Time of its last event in milliseconds, if that was still to come then: an erasure has to know it."""
+    """Time of its last event in milliseconds, if that was still to come then: an erasure has to know it, and whether
+    it was anybody's or not."""
     own: bool = False
     """True if the session's name says whose it is, as those that a bound key writes."""
 
@@ -50,7 +51,7 @@ class OwnerIndex:
         self.count = FairShares()
         """Encoded tenant → number of forgotten sessions whose owner is known, or was, and of its subjects' marks."""
         self._subjects: dict[str, FairShares] = {}
-        self._oldest: dict[tuple[str, str], list[tuple[int, str]]] | None = None
+        self._oldest: dict[tuple[str, str | None], list[tuple[int, str]]] | None = None
         """Encoded tenant and subject, or all its subjects → heap of (when forgotten, key), with stale entries; built
         when first needed."""
         self._listed = 0
@@ -80,9 +81,8 @@ class OwnerIndex:
                 if key[0] == "o" and not key.endswith("/"):
                     self._list(self._oldest, key, value)
         tenant = self.count.most()
-        subject = self._subjects[tenant].most()
-        if self.only(tenant, subject):
-            subject = _ANY
+        most = self._subjects[tenant].most()
+        subject = _ANY if self.only(tenant, most) else most
         heap = self._oldest[tenant, subject]
         while True:
             at, key = heap[0]
@@ -95,26 +95,30 @@ class OwnerIndex:
         """Return True if a single session of the subject is known."""
         return self._subjects[tenant].of(subject) == 1
 
-    def _list(self, oldest: dict[tuple[str, str], list[tuple[int, str]]], key: str, owner: SessionOwner) -> None:
+    def _list(self, oldest: dict[tuple[str, str | None], list[tuple[int, str]]], key: str, owner: SessionOwner) -> None:
         for subject in (owner.subject, _ANY):
             heappush(oldest.setdefault((key.split("/", 2)[1], subject), []), (owner.at, key))
         self._listed += 1
 
 
 def remember(tx: Tx, owners: OwnerIndex, session: str, subject: str, newest: int) -> None:
-    """Remember whose a forgotten session is, whose last event is of the time `newest` in milliseconds. Where some
-    owners are lost, nobody's needs no remembering."""
-    tenant_id, session_id = split_key(session)
-    lost = _lost_key(join_key(tenant_id))
-    if subject == NOBODY_KNOWN and tx.get(lost) is not None:
+    """Remember whose a forgotten session is, whose last event is of the time `newest` in milliseconds; if it was never
+    anybody's, only that. Where some owners are lost, nobody's needs no remembering."""
+    if not subject and newest <= tx.clock:
         return
+    tenant_id, session_id = split_key(session)
+    if subject == NOBODY_KNOWN and tx.get(_lost_key(join_key(tenant_id))) is not None:
+        return
+    key = _key(tenant_id, ErasedScope.SESSION, session_id)
+    before: SessionOwner | None = tx.get(key)
+    newest = max(newest, before.newest if before is not None else 0)
     owner = SessionOwner(
         subject=subject,
         at=tx.clock,
         newest=newest if newest > tx.clock else 0,
-        own=own_session(subject, session_id) == session_id,
+        own=subject != "" and own_session(subject, session_id) == session_id,
     )
-    tx.put(_key(tenant_id, ErasedScope.SESSION, session_id), owner)
+    tx.put(key, owner)
     while owners.count.total > OWNERS_KEPT:
         _lose(tx, owners, owners.surplus(tx.values()))
 
@@ -130,21 +134,22 @@ def _lose(tx: Tx, owners: OwnerIndex, key: str) -> None:
         mark = _key(tenant_id, ErasedScope.SUBJECT, owner.subject)
         gone = SessionOwner(subject=owner.subject, at=_NEWEST)
     tx.put(key, None)
-    if tx.get(mark) is None:
+    if owner.subject and tx.get(mark) is None:
         tx.put(mark, gone)
     tx.count("session_owner_lost")
 
 
 def recalled(tx: Tx, owners: OwnerIndex, session: str) -> str:
-    """Return whose a session is that comes back, and drop what was remembered of it: nobody's who can be named, if that
-    is not known any more; empty if it was never anybody's."""
+    """Return whose a session is that comes back, and drop what was remembered of it unless an event of it is still to
+    come: nobody's who can be named, if that is not known any more; empty if it was never anybody's."""
     tenant, known = session.partition("/")[0], None
     if owners.count.of(tenant):
         tenant_id, session_id = split_key(session)
         key = _key(tenant_id, ErasedScope.SESSION, session_id)
         known = tx.get(key)
         if known is not None:
-            tx.put(key, None)
+            if known.newest <= tx.clock:
+                tx.put(key, None)
         elif subject := owner_in(session_id):
             known = tx.get(_key(tenant_id, ErasedScope.SUBJECT, subject))
     if known is None:
@@ -162,7 +167,7 @@ def disown(tx: Tx, erasure: Erasure) -> dict[str, int]:
         owner: SessionOwner = tx.get(key)
         named = mark_of(erasure.tenant_id, ErasedScope.SUBJECT, owner.subject)
         if whole or key.removeprefix(prefix) in marks or named in marks:
-            tx.put(key, SessionOwner(subject=NOBODY_KNOWN, at=owner.at))
+            tx.put(key, SessionOwner(subject=NOBODY_KNOWN, at=owner.at) if owner.subject else None)
             if owner.newest > erasure.at:
                 ahead[key.removeprefix(prefix)] = owner.newest
     return ahead

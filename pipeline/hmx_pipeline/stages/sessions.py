@@ -420,7 +420,7 @@ class SessionsFold:
 
     def _forget(self, tx: Tx, name: str, session: SessionState) -> None:
         firsts = session.closed if session.head is None else (*session.closed, session.segment_first)
-        if session.subject and not (SURFACED in name and only_reinforces(tx, name, firsts)):
+        if not (SURFACED in name and only_reinforces(tx, name, firsts)):
             remember(tx, self._indexes.owners, name, session.subject, session.cursor.newest // NS_PER_MS)
         tx.trim(name, None)
         for first in firsts:
