@@ -73,6 +73,26 @@ def test_a_pack_reinforces_what_it_shows_by_one_event_that_only_one_profile_feel
         is_problem(client.post("/v1/hmx/context-packs", json=QUESTION | {"surfaces": 1}), 422, "invalid_request")
 
 
+@pytest.mark.requirement("R-07")
+def test_an_append_that_is_tagged_redundant_is_still_stored(settings: Settings) -> None:
+    with serving(settings) as client:
+        client.headers.update({"X-HMX-Tenant": "acme"})
+
+        def stored(text: str, **asked: Any) -> Json:
+            said = {"type": "message", "sessionId": "t", "payload": {"role": "user", "text": text}}
+            answer = client.post("/v1/capture", json=said, params=asked)
+            assert answer.json()["data"]["status"] == "ingested", answer.text
+            wait_for_all(settings)
+            found = client.get(f"/v1/hmx/events/{answer.json()['data']['eventId']}")
+            assert found.status_code == 200
+            content: Json = found.json()["content"]
+            return content
+
+        assert stored(SAID[0], encoding=True) == {"role": "user", "text": SAID[0], "encoding": "redundant"}
+        assert stored("Invoices go out on Mondays.", encoding=True)["encoding"] == "novel"
+        assert "encoding" not in stored(SAID[0])
+
+
 def named(client: httpx.Client, record_id: str) -> str:
     records = client.get("/v1/hmx/knowledge").json()["records"]
     return str(next(r["text"] for r in records if r["record_id"] == record_id)).split()[1]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from hmx_pipeline.contracts.timestamps import milliseconds
 
@@ -11,6 +11,13 @@ REINFORCES: Final = "memory.reinforcement"
 """Type of the events that make the ledger. They are no part of what happened, so no time passes with them."""
 SURFACED: Final = "surfaced-"
 """Begins the names of sessions that only say what a pack has shown."""
+FLOOR: Final = 0.15
+"""What has less salience ranks behind everything else, unless it is pinned or accepted."""
+_KEPT: Final = frozenset(("accepted", "authoritative", "parent-accepted", "promoted"))
+_CUED: Final = 0.25
+Cue = Literal["mission", "workspace", "tool", "phase"]
+"""Where something was learnt, or is asked."""
+CUES: Final[tuple[Cue, ...]] = get_args(Cue)
 LEAST: Final = 0.01
 MOST: Final = 10.0
 """Bounds of a factor, and the most that an event may weigh."""
@@ -41,3 +48,17 @@ def salience(known: Reinforced, created: int, now: int) -> float:
     age = max(0, now - (known.at or created))
     faded: float = known.factor * 0.5 ** (age / _HALVED_MS)
     return min(MOST, max(LEAST, faded))
+
+
+def felt(score: float, salience: float, properties: Mapping[str, Any], cues: Mapping[Cue, str]) -> float:
+    """Return a memory's score in the cognitive profile. `properties`: what its events say of it; `cues`: those of the
+    question."""
+    own, asked = set(properties.get("cues", ())), {f"{name}={value}" for name, value in cues.items()}
+    if own and asked:
+        score = min(1.0, score + _CUED * len(own & asked) / len(own | asked))
+    if salience < FLOOR:
+        exempt = properties.get("pinned") is True or not _KEPT.isdisjoint(
+            str(properties.get(place)) for place in ("status", "review_status", "authority_status")
+        )
+        salience = FLOOR if exempt else salience * LEAST
+    return round(score * salience / MOST, 6)

@@ -13,6 +13,7 @@ import orjson
 
 from hmx_pipeline.contracts.event_rows import Places, ProjectedEdge, Projection, Saying, Template
 from hmx_pipeline.contracts.evidence import Projected
+from hmx_pipeline.contracts.ledger import CUES
 from hmx_pipeline.contracts.limits import (
     PROJECTED_EXCERPT,
     PROJECTED_ITEMS,
@@ -54,7 +55,7 @@ def projected(row: Projection, fields: Fields) -> Projected | None:
     if not name and not says:
         return None
     edges = tuple(edge for one in row.edges if (edge := _edge(one, entity, name, fields, content)) is not None)
-    properties = _properties(content, row.properties) | refs
+    properties = _properties(content, row.properties) | _encoded(content) | refs
     if row.status and name:
         properties["status"] = row.status
     return Projected(entity if name else "", name, summary, properties, edges, says, row.again)
@@ -146,6 +147,16 @@ def _properties(content: Fields, places: Places) -> dict[str, Any]:
             found[place] = text
         elif type(value) is list and (texts := list(_texts(value, PROJECTED_NAME))):
             found[place] = texts
+    return found
+
+
+def _encoded(content: Fields) -> dict[str, Any]:
+    """Return under which cues it was learnt, and whether it is pinned."""
+    found: dict[str, Any] = {"pinned": content["pinned"]} if type(content.get("pinned")) is bool else {}
+    cues = content.get("cues")
+    if type(cues) is dict:
+        told = [f"{name}={text}" for name in CUES if (text := _plain(cues.get(name)))]
+        found |= {"cues": told} if told else {}
     return found
 
 

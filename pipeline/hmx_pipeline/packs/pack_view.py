@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from hmx_pipeline.compiler.lifecycle import decayed, status_at
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
 from hmx_pipeline.contracts.knowledge import Kind as Known
-from hmx_pipeline.contracts.ledger import MOST, Reinforced, salience
+from hmx_pipeline.contracts.ledger import Reinforced, felt, salience
 from hmx_pipeline.contracts.pack import DropReason, Filling, Past, WorkflowHints
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.packs.candidates import Exclusion
@@ -141,7 +141,10 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
     episodes = _episodes(ask, fetched, _outdated(ask, known))
     if (ledger := fetched.ledger) is not None:  # the order alone changes: what is barred or helps stays so
         episodes = tuple(_weighed(ask, ledger, one, one.source.event_id, one.source.at) for one in episodes)
-        known = tuple(_weighed(ask, ledger, one, one.source.record_id, _began(one.source)) for one in known)
+        known = tuple(
+            _weighed(ask, ledger, one, one.source.record_id, _began(one.source), one.source.body.get("properties"))
+            for one in known
+        )
         artifacts = tuple(
             _weighed(ask, ledger, one, one.source.artifact_id, milliseconds(one.source.created_at)) for one in artifacts
         )
@@ -149,11 +152,15 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
 
 
 def _weighed(
-    ask: PackQuery, ledger: Mapping[str, Reinforced], found: Scored[Source], name: str, created: int
+    ask: PackQuery,
+    ledger: Mapping[str, Reinforced],
+    found: Scored[Source],
+    name: str,
+    created: int,
+    properties: Mapping[str, Any] | None = None,
 ) -> Scored[Source]:
-    return replace(
-        found, score=round(found.score * salience(ledger.get(name, Reinforced()), created, ask.now) / MOST, 6)
-    )
+    now = salience(ledger.get(name, Reinforced()), created, ask.now)
+    return replace(found, score=felt(found.score, now, properties or {}, ask.request.cues or {}))
 
 
 def _bound(ask: PackQuery, fetched: MemorySnapshot) -> dict[str, Bound]:

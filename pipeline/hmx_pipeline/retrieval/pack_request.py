@@ -6,7 +6,8 @@ from pydantic import Field
 
 from hmx_pipeline.contracts.base import Items, Model
 from hmx_pipeline.contracts.event import Id, Timestamp, Unit
-from hmx_pipeline.contracts.limits import EMBEDDING_DIMENSIONS, PACK_TAGS, TAG
+from hmx_pipeline.contracts.ledger import Cue
+from hmx_pipeline.contracts.limits import EMBEDDING_DIMENSIONS, PACK_TAGS, PROJECTED_NAME, TAG
 from hmx_pipeline.contracts.pack import Filling, Past, Profile, RankingWeights, Section, Strategy, Vocabulary
 
 QUERY_CHARACTERS = 16_384
@@ -54,6 +55,11 @@ class PackRequest(Model):
         Profile.DEFAULT
     )
     """`cognitive` orders by the reinforcement ledger too; what may be shown is the same."""
+    cues: Annotated[
+        dict[Cue, Annotated[str, Field(max_length=PROJECTED_NAME)]] | None,
+        Field(exclude_if=lambda cues: cues is None),
+    ] = None
+    """Where the question is asked. The cognitive profile ranks higher what was learnt under the same `cues`."""
     fill: Annotated[Filling, Field(strict=False)] = Filling.RELEVANT
     """`budget` fills the budget with whatever fits, however little it answers the question."""
     explain: bool = False

@@ -7,9 +7,10 @@ import pytest
 
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
-from hmx_pipeline.contracts.ledger import Reinforced
+from hmx_pipeline.contracts.ledger import FLOOR, Reinforced, felt
 from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.retrieval.encoding import encoding
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components
 from hmx_pipeline.retrieval.times import TimeSpan
 from tests.pure.compiler.test_taxonomy import told
@@ -173,3 +174,65 @@ def test_the_ledger_changes_the_order_alone_and_in_the_cognitive_profile_alone()
     assert sorted(shown(ask(faded, query="keep what helps", fill="budget", profile="cognitive"))) == sorted(
         shown(plain)
     )
+
+
+def ranked(first: dict[str, Any], second: dict[str, Any], faded: bool, **asked: Any) -> list[str]:
+    """The texts of two decisions that answer alike, with these fields in their events, as the profile orders them."""
+    memory = remembering(
+        *((kind, {**content, **more}) for (kind, content), more in zip(TWO, (first, second), strict=True))
+    )
+    names = [found.source.record_id for found in memory.knowledge]
+    ledger = {name: Reinforced(0.2, START_MS - 90 * 24 * HOUR) for name in names} if faded else {}
+    return facts(ask(replace(memory, ledger=ledger), query="keep what helps", profile="cognitive", **asked))
+
+
+@pytest.mark.requirement("R-07")
+@pytest.mark.parametrize("kept", [{"pinned": True}, {"authority_status": "accepted"}])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_pinned_does_not_fall_below_the_floor(kept: dict[str, Any], first: bool) -> None:
+    one, other = ({"pinned": True}, {}) if first else ({}, {"pinned": True})
+    below = ranked(one, other, faded=True)
+    assert len(below) == 2, "what is below the floor is still there"
+    assert ("trace" if first else "tests") in below[0]
+    assert sorted(below) == sorted(ranked({}, {}, faded=True))
+    assert felt(1.0, 0.14, kept, {}) == felt(1.0, FLOOR, {}, {}) > felt(1.0, 0.14, {}, {})
+    assert felt(1.0, FLOOR, kept, {}) == felt(1.0, FLOOR, {}, {}), "above the floor it changes nothing"
+
+
+@pytest.mark.requirement("R-07")
+@pytest.mark.parametrize("first", [True, False])
+def test_what_was_learnt_under_the_cues_of_the_question_ranks_higher(first: bool) -> None:
+    here, there = {"cues": {"mission": "m1", "phase": "build"}}, {"cues": {"mission": "m2", "phase": 7}}
+    one, other = (here, there) if first else (there, here)
+    asked = ranked(one, other, faded=False, cues={"mission": "m1", "phase": "build"})
+    assert ("trace" if first else "tests") in asked[0]
+    assert sorted(asked) == sorted(ranked(one, other, faded=False))
+    assert felt(0.5, 10.0, {"cues": ["mission=m1"]}, {"mission": "m1"}) == 0.75
+    assert felt(0.9, 10.0, {"cues": ["mission=m1"]}, {"mission": "m1"}) == 1.0
+    assert felt(0.5, 10.0, {"cues": ["mission=m1", "tool=t"]}, {"mission": "m1"}) == 0.625
+
+
+@pytest.mark.requirement("R-07")
+def test_cues_and_pins_change_nothing_in_the_usual_profile() -> None:
+    marked = [(kind, {**content, "pinned": True, "cues": {"tool": "t"}}) for kind, content in TWO]
+    plain, told = (ask(remembering(*events), query="keep what helps") for events in (TWO, marked))
+    assert [(e.content, e.relevance_score) for e in plain.entries] == [
+        (e.content, e.relevance_score) for e in told.entries
+    ]
+
+
+@pytest.mark.requirement("R-07")
+@pytest.mark.parametrize(
+    ("text", "hits", "tag"),
+    [
+        ("keep the trace of runs", ["keep the trace of runs"], "redundant"),
+        ("keep the trace of all runs and tests", ["keep the trace of all runs"], "reinforcing"),
+        ("keep Kafka3 trace runs here", ["drop Kafka3 trace runs there now"], "reinforcing"),
+        ("keep Kafka3 trace runs here", ["drop Redis7 trace runs there now"], "novel"),
+        ("keep the trace", ["x"] * 5 + ["keep the trace"], "novel"),
+        ("keep the trace", [], "novel"),
+        ("", ["keep"], "novel"),
+    ],
+)
+def test_the_encoding_tag_says_how_near_the_nearest_of_five_is(text: str, hits: list[str], tag: str) -> None:
+    assert encoding(text, hits) == tag

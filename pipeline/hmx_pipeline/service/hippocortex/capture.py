@@ -28,8 +28,9 @@ from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.contracts.versions import HMX_VERSION
 from hmx_pipeline.intake.number_ranges import out_of_range_path
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import Writer, grant_of
-from hmx_pipeline.service.api_keys import Grant
+from hmx_pipeline.queries.encoding_tag import tagged
+from hmx_pipeline.service.access import Writer, admitted, grant_of
+from hmx_pipeline.service.api_keys import Grant, Scope
 from hmx_pipeline.service.body import parsed, read_body
 from hmx_pipeline.service.event_log import EventLog, EventRecord
 from hmx_pipeline.service.events import BODY_BYTES, EventStatus, Refused, agent_headers, append, check, slices
@@ -38,6 +39,7 @@ from hmx_pipeline.service.hippocortex.answer_envelope import success
 from hmx_pipeline.service.hippocortex.client_json import described
 from hmx_pipeline.service.hippocortex.minting import EPOCH_MS, LONGEST, Holds, Minted, random_id
 from hmx_pipeline.service.hippocortex.usage import Usage
+from hmx_pipeline.service.memory import store_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 from hmx_pipeline.store.fetch import Store
@@ -312,12 +314,15 @@ def _written(capture: Capture, minted: Minted) -> bytes:
 
 
 @router.post("/capture", openapi_extra=described(_CAPTURE))
-async def capture(request: Request, tenant: Writer) -> Response:
-    """Captures one event."""
-    body = await read_body(request, BODY_BYTES)
-    return success(
-        request, _result(await _captures(request).take_one(tenant, grant_of(request), body, _trace(request)))
-    )
+async def capture(request: Request, tenant: Writer, encoding: bool = False) -> Response:
+    """Captures one event. With `encoding=true` its payload gains `encoding`: novel, reinforcing or redundant."""
+    body, grant = await read_body(request, BODY_BYTES), grant_of(request)
+    if encoding:
+        if not admitted(request, tenant, Scope.READ):
+            raise ProblemError(ProblemKind.FORBIDDEN, "`encoding` tells of memory: use a key that may read")
+        reading: FairTurns = request.app.state.reading
+        body = await reading.run(tenant, tagged, store_of(request), tenant, grant.subject, body)
+    return success(request, _result(await _captures(request).take_one(tenant, grant, body, _trace(request))))
 
 
 @router.post("/capture/batch", openapi_extra=described(_BATCH))
