@@ -482,6 +482,26 @@ def test_what_a_pack_has_shown_leaves_no_owner(grant: Grant) -> None:
     assert [key for key in sessions.state if key.startswith("o/")], "a session of another kind has one"
 
 
+def test_what_others_say_in_a_session_teaches_nothing_that_outlives_their_erasure() -> None:
+    """Their episodes go with them, and the session is not theirs: so none of their words may be learnt in it."""
+    call = {"tool_name": "report", "arguments": {"region": "north"}, "call_id": "c"}
+    turns: list[tuple[str, str, Json]] = [
+        ("u1", "message", {"role": "user", "text": "Hi there"}),
+        ("u2", "message", {"role": "user", "text": "Please make the quokka report"}),
+        ("u1", "tool_call", call),
+        ("u2", "feedback", {"signal": "correction", "comment": "Never make the quokka report again."}),
+    ]
+    events = [
+        event(f"s{run}", n, at=START_MS + n, event_type=kind, content=content, metadata={"user_id": who})
+        for run in range(3)
+        for n, (who, kind, content) in enumerate(turns)
+    ]
+    sessions, patterns = folded(*events, barrier)
+    assert sessions.contributions
+    assert b"quokka" not in orjson.dumps(sessions.contributions)
+    assert b"quokka" not in orjson.dumps([last(patterns, KNOWLEDGE), last(patterns, ARTIFACTS)])
+
+
 # sessions of bound keys
 
 

@@ -3,14 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind
 from hmx_pipeline.compiler.knowledge.scopes import scoped
 from hmx_pipeline.compiler.registry import KINDS, states
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN
+from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id, mean_salience
 from hmx_pipeline.segments.outcome import outcome_of
 from hmx_pipeline.segments.pairing import actions
 
+_SPOKEN: Final = (Role.MESSAGE, Role.FEEDBACK)
 _STATEMENTS: Final = tuple(kind for kind in KINDS.values() if states(kind.name))
 
 
@@ -27,6 +31,7 @@ def statements(segment: Segment) -> list[Contribution]:
 def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribution]:
     if not segment.steps or segment.whose == NOBODY_KNOWN:
         return []
+    segment = _own_words(segment)
     acted = actions(segment)
     outcome = outcome_of(segment, acted)
     salient = {step.event_id: step.salience for step in segment.steps if step.salience is not None}
@@ -47,6 +52,20 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
         for found in (scoped(told, segment.whose) if states(told.kind or kind.name) else (told,))
         for tellers in (_tellers(segment, found.source_events) if states(found.kind or kind.name) else [],)
     ]
+
+
+def _own_words(segment: Segment) -> Segment:
+    """Return the segment without what others say in a subject's session: it is theirs, and goes with them."""
+    own = ("", segment.whose)
+    if all(step.subject in own or step.role not in _SPOKEN for step in segment.steps):
+        return segment
+    steps = (
+        step
+        if step.subject in own or step.role not in _SPOKEN
+        else msgspec.structs.replace(step, text="", values=(), found=(), listed=())
+        for step in segment.steps
+    )
+    return msgspec.structs.replace(segment, steps=tuple(steps))
 
 
 def withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
