@@ -10,7 +10,7 @@ from hmx_pipeline.compiler.knowledge.scopes import scoped
 from hmx_pipeline.compiler.registry import KINDS, states
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, contribution_id, mean_salience
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, contribution_id, mean_salience
 from hmx_pipeline.segments.outcome import outcome_of
 from hmx_pipeline.segments.pairing import actions
 
@@ -57,14 +57,14 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
 def _own_words(segment: Segment) -> Segment:
     """Return the segment without what others say in a subject's session: it is theirs, and goes with them."""
     own = ("", segment.whose)
-    if all(step.subject in own or step.role not in _SPOKEN for step in segment.steps):
+
+    def others(step: Step) -> bool:
+        return step.subject not in own and (step.role in _SPOKEN or step.projected is not None)
+
+    if not any(map(others, segment.steps)):
         return segment
-    steps = (
-        step
-        if step.subject in own or step.role not in _SPOKEN
-        else msgspec.structs.replace(step, text="", values=(), found=(), listed=())
-        for step in segment.steps
-    )
+    nothing = {"text": "", "values": (), "found": (), "listed": (), "projected": None}
+    steps = (msgspec.structs.replace(step, **nothing) if others(step) else step for step in segment.steps)
     return msgspec.structs.replace(segment, steps=tuple(steps))
 
 

@@ -33,20 +33,23 @@ _TEMPLATE: Final = re.compile(r"<\||<<|\[/?INST\]")
 """How chat templates of models mark whose turn it is."""
 _OBJECT: Final = re.compile(r"\s*[\[{]+\s*(?:[\"'}\]]|$)")
 _CLOSED: Final = re.compile(r".*[\]}]\s*[,;]?\s*$")
-_RULED: Final = re.compile(r"[-_=*]{2,}.*\w.*[-_=*]{3,}\s*$|Traceback \(")
-"""A ruler with words, which begins what was forwarded or copied."""
+_RULED: Final = re.compile(r"[-_=*]{2,}.*\w.*[-_=*]{3,}\s*$|Traceback \(|diff --git |@@ -\d")
+"""A ruler with words, or the head of a diff, which begins what was forwarded or copied."""
+_FRONT: Final = re.compile(r"\A---\n.*?(?:^---\s*$|\Z)", re.DOTALL | re.MULTILINE)
+"""What a page says of itself before it begins."""
 _OPENED: Final = re.compile(r"[\"“„«「]([^\"”“»」\n]*)$")
 _ENDS: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」"}
 _NAME: Final = r"[A-ZÀ-Þ](?:['’][A-ZÀ-Þ]|c[A-Z])?[a-zß-ÿ]+(?:[-'’][A-Za-zÀ-ÿ]+)?\.?"
 _NAMED: Final = re.compile(
     rf"[*_@<]*(?P<first>{_NAME})(?P<more>(?: {_NAME}){{0,2}}(?: ?[(\[][^)\]]{{1,40}}[)\]])?)[*_]*(?::[*_]*\s|>)"
     rf"|(?:{_NAME} ){{1,2}}{_NAME}:$|(?:[A-ZÀ-Þ]{{2,}} ){{1,2}}[A-ZÀ-Þ]{{2,}}:\s"
-    r"|@[\w.-]{1,40}:\s|<@?[a-z][\w.-]{0,40}> "
+    r"|@[\w.-]{1,40}:\s|[A-Z][A-Z0-9]{1,9}-\d{1,7}:\s|<@?[a-z][\w.-]{0,40}> "
 )
-"""A speaker in front of a line: `Eve Smith (Sales): `, `**Eve**: `, `@eve: `, `<eve> `."""
+"""A speaker in front of a line: `Eve Smith (Sales): `, `**Eve**: `, `@eve: `, `<eve> `, or a ticket: `OPS-12: `."""
 _COLON: Final = re.compile(r".{1,160}[:：]\s*$|.{1,120}?(?::\s|：)")
 _HEADERS: Final = re.compile(rf"\s*(?:{cue('headers').pattern})\s?[:：]", re.IGNORECASE)
 _ROLE: Final = re.compile(rf"[\s#*<\[(]*/?(?:{cue('roles').pattern})(?:\s?[:：]|[\])>]|\s*$)", re.IGNORECASE)
+_LETTER: Final = re.compile(rf"\s*(?:{cue('salutes').pattern})[^.!?:,]{{0,60}},\s*$", re.IGNORECASE)
 _SOURCES: Final = cue("sources")
 _REPORTS: Final = cue("quotes")
 _HANDLES: Final = cue("handles")
@@ -62,7 +65,7 @@ def without_pasted(text: str) -> str:
         text = text[: text.index("```")]
     if "<" in text:
         text = _MARKUP.sub(f" {MARK} ", text)
-    lines = text.split("\n")
+    lines = _FRONT.sub(MARK, text).split("\n")
     kept = [*_own(lines)]
     return _FENCE.sub(f" {MARK} ", "\n".join(kept))
 
@@ -76,7 +79,7 @@ def _own(lines: Sequence[str]) -> Iterator[str]:
             yield line
             continue
         speaks = (at > 0 or not speaker_of(line)) and _speaks(line)  # the caller judges one before the whole message
-        begins = _begins(line, lines[at + 1 :])
+        begins = 0 if at and _LETTER.match(line) else _begins(line, lines[at + 1 :])
         if begins >= 0:
             yield f"{line[:begins]} {MARK}"
             return
