@@ -27,8 +27,8 @@ from hmx_pipeline.contracts.limits import (
     WINDOW_MS,
 )
 from hmx_pipeline.retrieval.searchable import TEXT
+from hmx_pipeline.store.block_builder import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
 from hmx_pipeline.store.changes import PATTERN_SAMPLE, SEARCHED, SESSION_STEPS, TENANT_SAMPLE
-from hmx_pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
 from hmx_pipeline.store.source_cache import SOURCES_BYTES
 from hmx_pipeline.store.tenant_index import VIEWS_BYTES
 
