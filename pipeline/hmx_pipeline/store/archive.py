@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 ARCHIVED: Final = (EPISODES, EVIDENCE)
 """Topics with a retention, which memory is made from."""
 _OFFSET: Final = attrgetter("offset")
+_NO_FOLDERS: Final = str.maketrans("+/", "-_")
+"""A topic's id is in base64."""
 _URL: Final = re.compile(r"[a-z0-9]+://")
 
 Objects: TypeAlias = Any
@@ -45,6 +47,9 @@ class Source(NamedTuple):
     """Without the prefix."""
     topic_id: str
     number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic_id.translate(_NO_FOLDERS)}-{self.number}"
 
 
 class ArchivedChunk(NamedTuple):
@@ -126,8 +131,7 @@ class Archive:
             return read(self.get(path), topic, int(number))
 
     def file(self, source: Source, chunk: Chunk, folder: str) -> str:
-        name = f"{source.topic_id}-{source.number}-{chunk.start:020d}.parquet"
-        return f"{self._prefix}{source.topic}/{folder}/{name}"
+        return f"{self._prefix}{source.topic}/{folder}/{source}-{chunk.start:020d}.parquet"
 
     def paths(self, folder: str, after: str | None = None) -> Iterator[str]:
         """Yields the files in a folder whose names come after another's, in no order."""
@@ -165,7 +169,7 @@ class Archive:
         self.put(self._chunk(source, chunk), orjson.dumps(chunk))
 
     def _chunks(self, source: Source) -> str:
-        return f"{self._prefix}{source.topic}/chunks/{source.topic_id}-{source.number}"
+        return f"{self._prefix}{source.topic}/chunks/{source}"
 
     def _chunk(self, source: Source, chunk: Chunk) -> str:
         return f"{self._chunks(source)}/{chunk.start:020d}.json"

@@ -267,7 +267,10 @@ class Materialiser:
             self._written()
             if partition.left or stop.is_set():
                 return
-        partition.position = max(partition.position, partition.low)
+        if partition.stored is None:
+            partition.position = max(partition.position, partition.low)
+        elif partition.position < partition.low:
+            self._write(partition, partition.low, [], [])
 
     def _erase(self, records: Sequence[TopicRecord]) -> None:
         """Takes out of Redis what new marks cover. Every process does, since another may write before it reads them."""
