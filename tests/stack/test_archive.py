@@ -15,7 +15,7 @@ from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.archive import ARCHIVED, Archive, Source
+from hmx_pipeline.store.archive import ARCHIVED, MemoryArchive, Source
 from hmx_pipeline.topology import EPISODES, EVENTS, EVIDENCE
 from tests.stack.test_erase import CANARY, MINE, OTHERS, in_redis
 from tests.support.memory import Memory
@@ -38,13 +38,13 @@ def sources(settings: Settings) -> Iterator[tuple[Source, int]]:
 
 
 def is_archived(settings: Settings) -> bool:
-    archive = Archive.of(settings)
+    archive = MemoryArchive.of(settings)
     return all(archive.lacking(source, 0, end) == 0 for source, end in sources(settings))
 
 
 def archived(settings: Settings) -> list[tuple[str, int, int, str]]:
     """Topic, partition, offset and value of all rows of all files, as whoever queries the folder finds them."""
-    archive = Archive.of(settings)
+    archive = MemoryArchive.of(settings)
     paths = [p for topic in ARCHIVED for p in archive.paths(settings.topic_prefix + topic) if p.endswith(".parquet")]
     rows = (row.record for path in paths for row in archive.rows(path))
     return sorted((row.topic, row.partition, row.offset, (row.value or b"").decode()) for row in rows)

@@ -10,7 +10,7 @@ import pytest
 
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.settings import Settings, SettingsError
-from hmx_pipeline.store.archive import Archive, ArchiveError
+from hmx_pipeline.store.archive import ArchiveError, MemoryArchive
 from hmx_pipeline.store.materialiser import Materialiser
 from hmx_pipeline.topology import EPISODES
 from tests.stack.test_archive import archived, delete_heads, is_archived
@@ -38,10 +38,10 @@ def memory(settings: Settings) -> Iterator[Memory]:
     made.client.close()
 
 
-def archive_once(settings: Settings, archive: Archive | None = None) -> None:
+def archive_once(settings: Settings, archive: MemoryArchive | None = None) -> None:
     from hmx_pipeline.store.archiver import Archiver
 
-    Archiver(settings, archive or Archive.of(settings)).archive_once(threading.Event())
+    Archiver(settings, archive or MemoryArchive.of(settings)).archive_once(threading.Event())
 
 
 def in_topics(settings: Settings) -> list[tuple[str, int, int, str]]:
@@ -54,7 +54,7 @@ def in_topics(settings: Settings) -> list[tuple[str, int, int, str]]:
     )
 
 
-class Dying(Archive):
+class Dying(MemoryArchive):
     """Its process dies instead of writing the n-th file."""
 
     left = 0

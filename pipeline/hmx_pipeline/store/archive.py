@@ -58,7 +58,7 @@ class ArchivedChunk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class ArchivedRange:
     start: int
     end: int
     folders: Sequence[str] | None = None
@@ -71,13 +71,13 @@ class Chunk:
         return 0 if self.folders is None else max(0, min(self.end, end) - max(self.start, self.low, start))
 
 
-class Archive:
+class MemoryArchive:
     """Not for several threads. Without `objects` it is empty."""
 
     def __init__(self, objects: Objects, prefix: str) -> None:
         self._objects = objects
         self._prefix = prefix
-        self._known: dict[Source, list[Chunk]] = {}
+        self._known: dict[Source, list[ArchivedRange]] = {}
         """The finished chunks from the first on."""
 
     @classmethod
@@ -100,13 +100,13 @@ class Archive:
     def __bool__(self) -> bool:
         return self._objects is not None
 
-    def chunks(self, source: Source) -> list[Chunk]:
+    def chunks(self, source: Source) -> list[ArchivedRange]:
         """Returns all chunks of a partition, in order; only the last one may be unfinished."""
         if self._objects is None:
             return []
         known, root = self._known.setdefault(source, []), self._chunks(source)
         last = f"{root}/{known[-1].start:020d}.json" if known else None
-        found = [Chunk(**orjson.loads(self.get(path))) for path in sorted(self.paths(root, last))]
+        found = [ArchivedRange(**orjson.loads(self.get(path))) for path in sorted(self.paths(root, last))]
         known += (chunk for chunk in found if chunk.folders is not None)
         return known + [chunk for chunk in found if chunk.folders is None]
 
@@ -130,7 +130,7 @@ class Archive:
         with _told(path):
             return read(self.get(path), topic, int(number))
 
-    def file(self, source: Source, chunk: Chunk, folder: str) -> str:
+    def file(self, source: Source, chunk: ArchivedRange, folder: str) -> str:
         return f"{self._prefix}{source.topic}/{folder}/{source}-{chunk.start:020d}.parquet"
 
     def paths(self, folder: str, after: str | None = None) -> Iterator[str]:
@@ -154,7 +154,7 @@ class Archive:
         with _told(path):
             obstore.put(self._objects, path, held)
 
-    def begin(self, source: Source, chunk: Chunk) -> bool:
+    def begin(self, source: Source, chunk: ArchivedRange) -> bool:
         """Creates a chunk; returns False if another process was first."""
         import obstore
 
@@ -165,13 +165,13 @@ class Archive:
                 return False
         return True
 
-    def finish(self, source: Source, chunk: Chunk) -> None:
+    def finish(self, source: Source, chunk: ArchivedRange) -> None:
         self.put(self._chunk(source, chunk), orjson.dumps(chunk))
 
     def _chunks(self, source: Source) -> str:
         return f"{self._prefix}{source.topic}/chunks/{source}"
 
-    def _chunk(self, source: Source, chunk: Chunk) -> str:
+    def _chunk(self, source: Source, chunk: ArchivedRange) -> str:
         return f"{self._chunks(source)}/{chunk.start:020d}.json"
 
 

@@ -20,7 +20,7 @@ from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.observe import logs
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.archive import ARCHIVED, Archive, ArchiveError, Chunk, Source
+from hmx_pipeline.store.archive import ARCHIVED, ArchivedRange, ArchiveError, MemoryArchive, Source
 from hmx_pipeline.store.archive_format import (
     ArchivedRecord,
     by_folder,
@@ -42,7 +42,7 @@ STOP_S: Final = 10.0
 @contextmanager
 def archiving(settings: Settings, stop: threading.Event) -> Iterator[None]:
     """Archives in a thread of its own. Raises SettingsError."""
-    thread = threading.Thread(target=Archiver(settings, Archive.of(settings)).run, args=(stop,), daemon=True)
+    thread = threading.Thread(target=Archiver(settings, MemoryArchive.of(settings)).run, args=(stop,), daemon=True)
     thread.start()
     try:
         yield
@@ -52,7 +52,7 @@ def archiving(settings: Settings, stop: threading.Event) -> Iterator[None]:
 
 
 class Archiver:
-    def __init__(self, settings: Settings, archive: Archive) -> None:
+    def __init__(self, settings: Settings, archive: MemoryArchive) -> None:
         self._every_s = float(settings.archive_s)
         self._prefix = settings.topic_prefix
         self._archive = archive
@@ -112,7 +112,7 @@ class Archiver:
             return False
         rows, end = self._read(name, source, Watermarks(start, end))
         if chunk is None:
-            chunk = Chunk(start, end)
+            chunk = ArchivedRange(start, end)
             if not self._archive.begin(source, chunk):
                 return True  # another process was first
         folders = []
@@ -120,7 +120,7 @@ class Archiver:
             tenant = folder.partition("/")[0]
             self._archive.put(self._archive.file(source, chunk, folder), written(found, self._honoured.get(tenant, "")))
             folders.append(folder)
-        self._archive.finish(source, Chunk(chunk.start, chunk.end, sorted(folders), low))
+        self._archive.finish(source, ArchivedRange(chunk.start, chunk.end, sorted(folders), low))
         METRICS.archived.labels(source.topic).inc(len(rows))
         return True
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.store.archive import Archive, Source
+from hmx_pipeline.store.archive import MemoryArchive, Source
 from hmx_pipeline.store.atomic_blocks import Blocks, Client, evictions, reachable
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.damage_log import Lost
@@ -49,7 +49,7 @@ class Healing:
         keys: Keys,
         blocks: Blocks,
         cluster: Cluster,
-        archive: Archive,
+        archive: MemoryArchive,
         prefix: str,
         alive: Callable[[], None],
     ) -> None:

@@ -29,7 +29,7 @@ from hmx_pipeline.observe.freshness import Behind, behind, verdict
 from hmx_pipeline.observe.health_server import Answer, serve_health
 from hmx_pipeline.observe.metrics import METRICS, replace
 from hmx_pipeline.settings import Settings, SettingsError
-from hmx_pipeline.store.archive import Archive, ArchiveError, Source
+from hmx_pipeline.store.archive import ArchiveError, MemoryArchive, Source
 from hmx_pipeline.store.atomic_blocks import (
     Blocks,
     DamagedError,
@@ -102,7 +102,7 @@ class Materialiser:
         self._began = False
         self._damaged: Set[str] = frozenset()
         """Kinds of damaged keys for which memory is about to be rebuilt."""
-        self._archive = Archive.of(settings)
+        self._archive = MemoryArchive.of(settings)
         self._healing = Healing(
             self._client, self._keys, self._blocks, self._cluster, self._archive, self._prefix, self._alive
         )
@@ -233,6 +233,7 @@ class Materialiser:
         stored = self._blocks.positions()
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
         self._begin_fill()
+        self._trouble = ""
         for partition in random.sample(list(self._partitions.values()), len(places)):  # others may begin elsewhere
             self._read_archive(partition, stop)
         consumer.assign(
@@ -241,7 +242,6 @@ class Materialiser:
                 for p in self._partitions.values()
             ]
         )
-        self._trouble = ""
         lag = sum(behind.records for behind in self._behind().values())
         LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
 
