@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -17,13 +18,23 @@ from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.archive import ARCHIVED, MemoryArchive, Source
 from hmx_pipeline.topology import EPISODES, EVENTS, EVIDENCE
-from tests.stack.test_erase import CANARY, MINE, OTHERS, in_redis
+from tests.stack.test_erase import CANARY, MINE, OTHERS, in_redis, session
 from tests.support.memory import Memory
 from tests.support.own_command import hmx
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.waiting import until
 
-QUESTIONS = ("Where is the staging cluster?", "May I deploy?", f"What is the {CANARY} bucket called?")
+BRIEF = session("brief", "bob", "Hello.", "The wifi hint is mahogany.", at=30_000)
+BRIEF = [orjson.dumps(orjson.loads(one) | {"ttl_seconds": 1}) for one in BRIEF]
+"""Its time is over when the others' events come."""
+WRONG = session("wrong", "bob", "Hello.", "The staging database is Oracle.", at=40_000)
+QUESTIONS = (
+    "What is the wifi hint?",
+    "What is the staging database?",
+    "Where is the staging cluster?",
+    "May I deploy?",
+    f"What is the {CANARY} bucket called?",
+)
 Json = dict[str, Any]
 
 
@@ -68,8 +79,14 @@ def remembered(memory: Memory) -> dict[bytes, bytes]:
     return {key: value for key, value in memory.dump().items() if b":guard:" not in key and b":positions" not in key}
 
 
-def packs(memory: Memory) -> list[bytes]:
-    return [memory.pack(question, subject_id=who).to_json() for question in QUESTIONS for who in ("ada", "bob")]
+def packs(memory: Memory) -> list[str]:
+    asked = [(question, who) for question in QUESTIONS for who in ("ada", "bob")]
+    return [memory.pack(question, subject_id=who).to_json().decode() for question, who in asked]
+
+
+def knowledge_in(pack: str, text: str) -> list[Json]:
+    """The entries of a pack that are no episode and say so."""
+    return [e for e in json.loads(pack)["entries"] if e["source_type"] != "episode" and text in e["content"]]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +95,7 @@ def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("archive")
     made = new_settings(kafka, redis_url, archive=str(folder), archive_s=1)
     with running(made, tmp_path_factory.mktemp("logs"), "worker", "materialiser", partitions=2) as started:
-        assert publish([*MINE, *OTHERS], made).complete
+        assert publish([*MINE, *BRIEF, *WRONG, *OTHERS], made).complete
         wait_for_all(made)
         yield started
 
@@ -91,9 +108,15 @@ def settings(pipeline: Pipeline) -> Settings:
 @pytest.mark.requirement("Y23")
 def test_the_same_memory_comes_back_after_the_topics_retention_has_passed(settings: Settings, redis_url: str) -> None:
     memory = Memory(redis_url, settings.topic_prefix)
+    asked = hmx(settings, "knowledge", "list", "--tenant", "acme", "--text", "Oracle", "--json")
+    for record in json.loads(asked.stdout)["records"]:
+        assert hmx(settings, "knowledge", "retract", record["record_id"], "--tenant", "acme").exit_code == 0
+    wait_for_all(settings)
     until(lambda: is_archived(settings), "all is archived")
     before, told = remembered(memory), packs(memory)
-    assert any(CANARY.encode() in pack for pack in told)
+    assert CANARY in "".join(told)
+    assert "mahogany" not in "".join(told), "its time to live has ended it"
+    assert not any(knowledge_in(pack, "Oracle") for pack in told), "an operator has ended it"
     delete_heads(settings)
     memory.wipe()
     until(lambda: memory.store.completeness().complete, "Redis is filled again")
