@@ -79,6 +79,7 @@ class MemoryArchive:
         self._prefix = prefix
         self._known: dict[Source, list[ArchivedRange]] = {}
         """The finished chunks from the first on."""
+        self._newest: dict[Source, str] = {}
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -110,13 +111,23 @@ class MemoryArchive:
         known += (chunk for chunk in found if chunk.folders is not None)
         return known + [chunk for chunk in found if chunk.folders is None]
 
+    def last(self, source: Source) -> ArchivedRange | None:
+        """Returns the last chunk of a partition, finished or not."""
+        newest = max(self.paths(self._chunks(source), self._newest.get(source)), default=self._newest.get(source))
+        if newest is None:
+            return None
+        self._newest[source] = newest
+        return ArchivedRange(**orjson.loads(self.get(newest)))
+
     def lacking(self, source: Source, start: int, end: int) -> int:
         """Returns how many offsets of a range are not archived."""
-        return max(0, end - start - sum(chunk.covers(start, end) for chunk in self.chunks(source)))
+        if start >= end:
+            return 0
+        return end - start - sum(chunk.covers(start, end) for chunk in self.chunks(source))
 
     def records(self, source: Source, start: int, end: int) -> Iterator[ArchivedChunk]:
         """Yields what is archived of a range of offsets, in order."""
-        for chunk in self.chunks(source):
+        for chunk in self.chunks(source) if start < end else ():
             if chunk.covers(start, end):
                 found = (each for folder in chunk.folders or () for each in self.rows(self.file(source, chunk, folder)))
                 wanted = sorted((row.record for row in found if start <= row.record.offset < end), key=_OFFSET)

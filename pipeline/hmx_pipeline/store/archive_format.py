@@ -22,6 +22,8 @@ from hmx_pipeline.topology import EPISODES
 
 _NAME: Final = 200
 """Characters of a folder's name; a longer tenant id is hashed."""
+_LAST_MS: Final = 253_402_300_799_000
+"""End of the year 9999, which a date ends with."""
 _HONOURED: Final = b"hmx.erasures"
 _SCHEMA: Final = pa.schema(
     [
@@ -55,7 +57,8 @@ def by_folder(rows: Iterable[ArchivedRecord]) -> Mapping[str, list[ArchivedRecor
         except UnicodeDecodeError:
             continue
         if row.record.value is not None and header(row.record.headers, KIND) not in CONTROL_KINDS:
-            found[f"{tenant_folder(tenant)}/day={datetime.fromtimestamp(row.at_ms / 1000, UTC):%Y-%m-%d}"].append(row)
+            day = datetime.fromtimestamp(min(max(row.at_ms, 0), _LAST_MS) / 1000, UTC).date()
+            found[f"{tenant_folder(tenant)}/day={day}"].append(row)
     return found
 
 

@@ -68,9 +68,10 @@ class Archiver:
             try:
                 self.archive_once(stop)
                 METRICS.archived_at.set_to_current_time()
-            except (ArchiveError, KafkaException, TopicsError, TimeoutError) as error:
+            except Exception as error:
                 METRICS.materialiser_retries.labels("archive").inc()
-                LOG.warning("not archived: %s; retrying in %.0f s", error, RETRY_S)
+                known = isinstance(error, ArchiveError | KafkaException | TopicsError | TimeoutError)
+                LOG.warning("not archived: %s; retrying in %.0f s", error, RETRY_S, exc_info=not known)
                 pause = min(pause, RETRY_S)
             stop.wait(pause)
 
@@ -100,10 +101,10 @@ class Archiver:
     def _archive_chunk(self, cluster: Cluster, source: Source) -> bool:
         """Archives the next chunk of a partition; returns False if there is none."""
         name = self._prefix + source.topic
-        chunks = self._archive.chunks(source)
+        last = self._archive.last(source)
         low, end = cluster.watermarks(name, source.number).low, cluster.stable_end(name, source.number)
-        chunk = chunks[-1] if chunks and chunks[-1].folders is None else None
-        start = chunk.start if chunk else chunks[-1].end if chunks else low
+        chunk = last if last and last.folders is None else None
+        start = chunk.start if chunk else last.end if last else low
         if low > start:
             METRICS.archive_lost.inc(low - start)
             LOG.error("%d offsets were deleted before they were archived", low - start, extra=logs.at(name, start))
@@ -120,7 +121,7 @@ class Archiver:
             tenant = folder.partition("/")[0]
             self._archive.put(self._archive.file(source, chunk, folder), written(found, self._honoured.get(tenant, "")))
             folders.append(folder)
-        self._archive.finish(source, ArchivedRange(chunk.start, chunk.end, sorted(folders), low))
+        self._archive.finish(source, ArchivedRange(chunk.start, end, sorted(folders), low))
         METRICS.archived.labels(source.topic).inc(len(rows))
         return True
 

@@ -49,6 +49,12 @@ def test_a_tenant_of_any_length_has_a_folder_that_every_disk_takes() -> None:
     assert max(map(len, named)) < 255
 
 
+def test_a_record_of_any_time_has_a_day() -> None:
+    record = TopicRecord(EVIDENCE, 0, 0, b"acme/s", b"{}", [])
+    for at_ms, day in ((-1, "1970-01-01"), (2**62, "9999-12-31"), (1_773_457_200_000, "2026-03-14")):
+        assert list(by_folder([ArchivedRecord(record, at_ms)])) == [f"tenant=acme/day={day}"]
+
+
 def test_what_is_never_memory_is_not_archived() -> None:
     for value, headers in ((None, []), (b"\xff", []), (b"{}", [("hmx-kind", b"tick")])):
         assert not by_folder([ArchivedRecord(TopicRecord(EVIDENCE, 0, 0, b"acme/s", value, headers), 0)])
