@@ -106,7 +106,7 @@ lint: venv  ## ruff, mypy, import-linter
 
 lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for newer versions)
 	@$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --output-file requirements-dev.lock
-	@$(COMPILE) pyproject.toml --constraint requirements-dev.lock --output-file requirements.lock
+	@$(COMPILE) pyproject.toml --extra archive --constraint requirements-dev.lock --output-file requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/chart/requirements.in --constraint requirements-dev.lock --output-file tests/chart/requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \

@@ -87,6 +87,11 @@ class Settings:
     """/readyz fails if the oldest unread record is older than this, in seconds."""
     semantic: str = ""
     """File of the embedding model for semantic search, from `hmx semantic`; unset: search by words only."""
+    archive: str = ""
+    """Folder or s3://bucket/path where the materialiser keeps what Kafka will delete, so that a refill brings it back;
+    unset: a refill brings back what Kafka still has."""
+    archive_s: int = 21_600
+    """How often it is archived, and erasures are taken out of it, in seconds."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     log: str = "auto"

@@ -24,6 +24,7 @@ ALL: dict[str, Any] = {
     "redis": {"urlSecret": "hmx-redis", "caSecret": "redis-ca"},
     "controlKeySecret": "hmx-control",
     "apiKeysSecret": "hmx-keys",
+    "archive": {"url": "s3://memory/hmx", "credentialsSecret": "hmx-archive", "ports": [443, 9000]},
     "settings": {"HMX_LOG_LEVEL": "DEBUG", "HMX_WINDOW_MS": 5000},
     "worker": {"autoscaling": {"enabled": True, "prometheus": "http://prometheus:9090"}},
     "service": {

@@ -23,6 +23,8 @@ from tests.harness.fleet import Fleet
 from tests.support.pipeline import COMMANDS, create_topics, environment
 from tests.support.secured import secured
 
+ARCHIVE_S = 2
+"""So often that faults meet it."""
 BROKERS = 3
 WORKERS = 2
 MATERIALISERS = 2
@@ -45,7 +47,12 @@ class Site:
         self._servers = [self._timed(component) for component in brokers.components]
         self._servers.append(replace(memory.component, name="redis-1"))
         self.settings = Settings(
-            state=folder, kafka_bootstrap=brokers.bootstrap, redis_url=memory.url, control_key=uuid.uuid4().hex
+            state=folder,
+            kafka_bootstrap=brokers.bootstrap,
+            redis_url=memory.url,
+            control_key=uuid.uuid4().hex,
+            archive=str(folder / "archive"),
+            archive_s=ARCHIVE_S,
         )
         self.partitions = 0
         self.service_url = ""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
+from tests.harness.archived import archive_faults
 from tests.harness.leaks import leaks
 from tests.harness.operators import Operators
 from tests.harness.producer import Acknowledged, Place, digest
@@ -47,7 +48,7 @@ def judge(site: Site, acknowledged: Acknowledged, operators: Operators) -> Verdi
     snapshot = read(settings.kafka_bootstrap, settings.topic_prefix, settings.redis_url)
     report = compare(snapshot, Rules(settings.control_key))
     missing = acknowledged.missing(_log(settings))
-    found = list(leaks(site, snapshot, operators.erased))
+    found = [*leaks(site, snapshot, operators.erased), *archive_faults(site, snapshot, operators.erased)]
     return Verdict(
         lost=report.lost,
         doubled=report.doubled,

@@ -6,8 +6,9 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from hmx_pipeline.store.atomic_blocks import Stands
+from hmx_pipeline.store.block_builder import BLOCK_ARGUMENTS
 from hmx_pipeline.store.changes import Command
-from hmx_pipeline.store.materialiser import BLOCK_ARGUMENTS, SHARED_RECORDS, Materialiser
+from hmx_pipeline.store.materialiser import SHARED_RECORDS, Materialiser
 from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS
@@ -113,7 +114,7 @@ def test_a_block_is_cut_by_its_arguments_too() -> None:
     materialiser = new_materialiser()
     text = " ".join(f"word{n}" for n in range(200))
     found = [episode_as_read(episode(f"e{n}", text, index=n), n) for n in range(200)]
-    cut = [(block, sum(map(len, commands))) for block, commands in materialiser._blocks_of(found)]
+    cut = [(block, sum(map(len, commands))) for block, commands in materialiser._builder.blocks(found)]
     assert [record for block, _ in cut for record in block] == found
     assert len(cut) > 1
     assert all(arguments <= BLOCK_ARGUMENTS + 1_000 for _, arguments in cut)

@@ -7,6 +7,7 @@ import pytest
 from hmx_pipeline.kafka.clients import Watermarks
 from hmx_pipeline.service.hippocortex.capture import Capture, Captures
 from hmx_pipeline.store import healing
+from hmx_pipeline.store.archive import MemoryArchive
 from hmx_pipeline.store.atomic_blocks import TamperedError
 from hmx_pipeline.store.damage_log import Lost
 from hmx_pipeline.store.healing import Healing, RestartError
@@ -33,7 +34,9 @@ class Held:
 def healer(memory: Memory) -> Healing:
     """It looks at Redis, and at topics that Kafka still holds from their beginning."""
     memory.client.hset(memory.keys.topics, mapping=TOPIC_IDS)
-    made = Healing(memory.client, memory.keys, memory.blocks, cast("Any", Held(0)), "", lambda: None)
+    made = Healing(
+        memory.client, memory.keys, memory.blocks, cast("Any", Held(0)), MemoryArchive(None, ""), "", lambda: None
+    )
     made._sweep = sweep_of(None)
     return made
 

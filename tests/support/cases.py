@@ -27,8 +27,8 @@ from hmx_pipeline.contracts.limits import (
     WINDOW_MS,
 )
 from hmx_pipeline.retrieval.searchable import TEXT
+from hmx_pipeline.store.block_builder import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
 from hmx_pipeline.store.changes import PATTERN_SAMPLE, SEARCHED, SESSION_STEPS, TENANT_SAMPLE
-from hmx_pipeline.store.materialiser import BLOCK_ARGUMENTS, BLOCK_BYTES, BLOCK_RECORDS
 from hmx_pipeline.store.source_cache import SOURCES_BYTES
 from hmx_pipeline.store.tenant_index import VIEWS_BYTES
 
@@ -292,11 +292,35 @@ CASES = (
     ),
     Case(
         "Redis is filled again after the retention of episodes or evidence has passed",
-        "What the topics had deleted is not in memory. Artifacts and knowledge stay: their topics are compacted.",
+        "With `HMX_ARCHIVE`, all of memory comes back. Without it, what the topics had deleted is not in memory. "
+        "Artifacts and knowledge stay: their topics are compacted.",
         "`/readyz`, and memory_cut in a pack's metadata: topic and number of records",
-        "keep the topics for longer: `retention.ms` in `topics/`",
+        "set `HMX_ARCHIVE`, or keep the topics for longer: `retention.ms` in `topics/`",
         {
+            "stack/test_archive.py": ("test_the_same_memory_comes_back_after_the_topics_retention_has_passed",),
             "stack/test_store_materialiser.py": ("test_memory_that_is_filled_after_retention_says_what_it_lacks",),
+        },
+    ),
+    Case(
+        "the archive cannot be written or read, or a file of it is altered or gone",
+        "Memory is served as it is. Archiving goes on once it can. A refill that needs the file waits for it, and "
+        "leaves nothing out.",
+        '`hmx_materialiser_retries{cause="archive"}`, `hmx_archived_timestamp_seconds`, `/readyz` of the materialiser',
+        "mend the folder or the object store; put the file back",
+        {
+            "stack/test_archive_once.py": (
+                "test_a_file_that_is_gone_is_waited_for_and_named",
+                "test_every_record_is_archived_once_wherever_it_is_interrupted",
+            ),
+        },
+    ),
+    Case(
+        "retention overtakes the archive",
+        "What is gone is in no archive. The next refill is without it.",
+        "`hmx_archive_lost_records`; after a refill `/readyz` and memory_cut in packs",
+        "archive more often than the topics' retention: `HMX_ARCHIVE_S`",
+        {
+            "stack/test_archive_once.py": ("test_what_the_archive_lacks_is_said_by_packs_and_readiness",),
         },
     ),
     Case(

@@ -67,6 +67,6 @@ def erase(
         return
     counts = ", ".join(f"{count:,} {kind}" for kind, count in made.gone.items())
     OUT.print(f"erased: {counts} [dim]{plain(made.erasure_id)}[/]", soft_wrap=True)
-    OUT.print(f"the last copy leaves Kafka at {max(made.last_copy.values())}")
+    OUT.print(f"the last copy is deleted at {max(made.last_copy.values())}")
     if receipt is None:
         ERR.print("to keep the receipt, use --receipt FILE or --json")

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, Final
 
 from hmx_pipeline.observe.shutdown import SHUTDOWN, end_in_time
@@ -65,7 +66,13 @@ def _materialise(settings: Settings) -> None:
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
-    Materialiser(settings).run(stop)
+    materialiser = Materialiser(settings)
+    with ExitStack() as stack:
+        if settings.archive:
+            from hmx_pipeline.store.archiver import archiving
+
+            stack.enter_context(archiving(settings, stop))
+        materialiser.run(stop)
 
 
 def _renewed(run: Callable[[Settings], None], **used: bool) -> None:

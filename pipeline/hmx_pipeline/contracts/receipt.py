@@ -32,7 +32,7 @@ class Receipt(Model):
     positions: dict[str, int]
     """Partition of the log → offset of the erasure."""
     last_copy: dict[str, str]
-    """Topic → when the broker has deleted the last copy at the latest; `never` if its retention is unlimited."""
+    """Topic, or `archive` → when the last copy is deleted at the latest; `never` if its retention is unlimited."""
     key: str = ""
     """Public key, hexadecimal."""
     signature: str = ""

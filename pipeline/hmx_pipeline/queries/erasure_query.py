@@ -140,7 +140,8 @@ def _marks(settings: Settings) -> Iterator[ErasureMark]:
 
 
 def _last_copies(settings: Settings, at: int) -> dict[str, str]:
-    """Brokers delete whole segments, so the last record of one leaves after the segment's own time, too."""
+    """Brokers delete whole segments, so the last record of one leaves after the segment's own time, too. The archive's
+    files are written anew when it is next archived."""
     prefix = settings.topic_prefix
     known = read_cluster(connect(settings.require_kafka()), [prefix + topic for topic in (*_KEPT, *_COMPACTED)]).topics
     found = {}
@@ -151,4 +152,6 @@ def _last_copies(settings: Settings, at: int) -> dict[str, str]:
             found[topic] = (
                 "never" if lasts in _UNLIMITED else format_ms(at + int(lasts) + int(config.get("segment.ms") or 0))
             )
+    if settings.archive:
+        found["archive"] = format_ms(at + 1_000 * settings.archive_s)
     return found

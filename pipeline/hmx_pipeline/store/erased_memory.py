@@ -17,6 +17,7 @@ import orjson
 
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of, marks_on
+from hmx_pipeline.contracts.headers import fingerprint
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
@@ -60,6 +61,10 @@ class Erasures:
 
     def __bool__(self) -> bool:
         return bool(self._marks)
+
+    def digests(self) -> dict[str, str]:
+        """Returns a digest of the marks of each tenant that has any."""
+        return {tenant: fingerprint(*map(str.encode, sorted(marks))) for tenant, marks in self._marks.items()}
 
     def of(self, tenant_id: str) -> bool:
         """Returns whether something of the tenant was erased."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
 from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.store.archive import MemoryArchive, Source
 from hmx_pipeline.store.atomic_blocks import Blocks, Client, evictions, reachable
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.damage_log import Lost
@@ -43,12 +44,21 @@ class Healing:
     """`alive` is called while topics are read again, which may take long."""
 
     def __init__(
-        self, client: Client, keys: Keys, blocks: Blocks, cluster: Cluster, prefix: str, alive: Callable[[], None]
+        self,
+        client: Client,
+        keys: Keys,
+        blocks: Blocks,
+        cluster: Cluster,
+        archive: MemoryArchive,
+        prefix: str,
+        alive: Callable[[], None],
     ) -> None:
         self._client = client
         self._keys = keys
         self._blocks = blocks
         self._cluster = cluster
+        self._archive = archive
+        self._topic_ids: Mapping[str, str] = {}
         self._prefix = prefix
         self._alive = alive
         self._sweep = IntegritySweep(client, keys)
@@ -66,6 +76,7 @@ class Healing:
 
     def look(self, partitions: Partitions, topic_ids: Mapping[str, str], *, sweep: bool) -> None:
         """Checks what is quickly checked, and sweeps if asked to. Raises RestartError if memory must be rebuilt."""
+        self._topic_ids = topic_ids
         if differ := self._blocks.unguarded([each.name for each in partitions.values()]):
             self._rebuild({"positions", "guard"}, differ[0], partitions)
         with reachable():
@@ -81,9 +92,15 @@ class Healing:
         if sweep:
             self._look_further(partitions)
 
-    def is_deleted(self, places: Iterable[Place]) -> bool:
-        """Returns whether Kafka has deleted records that memory was made from."""
-        return any(self._cluster.watermarks(self._prefix + topic, number).low for topic, number in places)
+    def is_deleted(self, places: Iterable[Place], topic_ids: Mapping[str, str]) -> bool:
+        """Returns whether Kafka has deleted records that memory was made from, and the archive lacks some of them."""
+        return any(
+            self._archive.lacking(Source(topic, topic_ids[topic], number), 0, self._low(topic, number))
+            for topic, number in places
+        )
+
+    def _low(self, topic: str, number: int) -> int:
+        return self._cluster.watermarks(self._prefix + topic, number).low
 
     def advice(self, kinds: Iterable[str]) -> str:
         return (
@@ -120,7 +137,7 @@ class Healing:
     def _rebuild(self, kinds: set[str], why: str, partitions: Partitions) -> None:
         for kind in sorted(kinds):
             METRICS.provenance_failed.labels(kind).inc()
-        if kinds.isdisjoint({"positions", "guard"}) and self.is_deleted(partitions):
+        if kinds.isdisjoint({"positions", "guard"}) and self.is_deleted(partitions, self._topic_ids):
             self.left |= kinds
             LOG.error(self.advice(self.left))
             return
@@ -156,8 +173,11 @@ class Healing:
 
     def _read_again(self, wanted: Spans) -> Iterator[TopicRecord]:
         for (topic, number), (start, end) in wanted.items():
+            low = max(start, self._low(topic, number))
+            for chunk in self._archive.records(Source(topic, self._topic_ids[topic], number), start, min(low, end)):
+                self._alive()
+                yield from chunk.records
             name = self._prefix + topic
-            low = max(start, self._cluster.watermarks(name, number).low)
             for message in read_partition(self._cluster.kafka, name, number, Watermarks(low, end)):
                 self._alive()
                 offset = message.offset() or 0

@@ -12,14 +12,13 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.acl_rights import MissingRightsError
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.clients import Cluster, consumer_config
@@ -30,6 +29,7 @@ from hmx_pipeline.observe.freshness import Behind, behind, verdict
 from hmx_pipeline.observe.health_server import Answer, serve_health
 from hmx_pipeline.observe.metrics import METRICS, replace
 from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.store.archive import ArchiveError, MemoryArchive, Source
 from hmx_pipeline.store.atomic_blocks import (
     Blocks,
     DamagedError,
@@ -39,21 +39,25 @@ from hmx_pipeline.store.atomic_blocks import (
     connect,
     refuse_eviction,
 )
-from hmx_pipeline.store.changes import Changes, Command
+from hmx_pipeline.store.block_builder import BLOCK_RECORDS, BlockBuilder
+from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.healing import Healing, RestartError
-from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, appended_ms, owner, poll
-from hmx_pipeline.store.projection import ProjectionError, TopicRecord, project
+from hmx_pipeline.store.partition_reader import (
+    FilledPartition,
+    ReadRecords,
+    appended_ms,
+    poll,
+    taken_over,
+)
+from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.store.topic_ids import forget_damaged, forget_recreated
 from hmx_pipeline.topology import ERASURES, MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
 
-BLOCK_RECORDS: Final = 1_000
-BLOCK_BYTES: Final = 4 * MB
-BLOCK_ARGUMENTS: Final = 25_000
 ANSWER_S: Final = 10.0
 CHECK_S: Final = 1.0
 """How often an idle process checks Redis and Kafka for changes."""
@@ -98,8 +102,13 @@ class Materialiser:
         self._began = False
         self._damaged: Set[str] = frozenset()
         """Kinds of damaged keys for which memory is about to be rebuilt."""
-        self._healing = Healing(self._client, self._keys, self._blocks, self._cluster, self._prefix, self._alive)
+        self._archive = MemoryArchive.of(settings)
+        self._healing = Healing(
+            self._client, self._keys, self._blocks, self._cluster, self._archive, self._prefix, self._alive
+        )
         self._erasures = Erasures()
+        embed = self._semantic.vector if self._semantic else None
+        self._builder = BlockBuilder(self._keys, embed, self._erasures, self._alive)
         self._policy_asked = 0.0
         self._beat = time.monotonic()
 
@@ -123,7 +132,7 @@ class Materialiser:
         while not stop.is_set():
             consumer = Consumer(consumer_config(self._kafka, **{"queued.max.messages.kbytes": 32 * 1024}))
             try:
-                self._assign(consumer)
+                self._assign(consumer, stop)
                 backoff = BACKOFF_S[0]
                 self._follow(consumer, stop)
             except RestartError as reason:
@@ -141,6 +150,8 @@ class Materialiser:
                 # The address may now lead to another server; open connections would stay with the old one.
                 self._client.connection_pool.disconnect(inuse_connections=False)
                 backoff = self._wait(stop, "redis", str(error), backoff)
+            except ArchiveError as error:
+                backoff = self._wait(stop, "archive", str(error), backoff)
             except (KafkaUnreachableError, MissingRightsError) as error:
                 backoff = self._wait(stop, "kafka", str(error), backoff)
             except KafkaException as error:
@@ -194,8 +205,8 @@ class Materialiser:
         stop.wait(pause)
         return min(backoff * 2, BACKOFF_S[1])
 
-    def _assign(self, consumer: Consumer) -> None:
-        """Assigns every partition at its stored position, or at its low watermark."""
+    def _assign(self, consumer: Consumer, stop: threading.Event) -> None:
+        """Assigns every partition at its stored position, or at its low watermark after what is archived."""
         refuse_eviction(self._client)
         self._policy_asked = time.monotonic()
         self._began = True
@@ -208,7 +219,7 @@ class Materialiser:
             self._damaged = {"positions", "guard"}
         kinds, self._damaged = self._damaged, frozenset()
         if kinds:
-            if self._healing.is_deleted(places):
+            if self._healing.is_deleted(places, self._topic_ids):
                 raise StoreUnavailableError(self._healing.advice(kinds))
             LOG.error("memory in Redis is damaged: it is deleted and rebuilt from the topics")
             forget_damaged(self._client, self._keys, self._topic_ids, names, kinds)
@@ -217,22 +228,49 @@ class Materialiser:
             LOG.error("the topic was recreated: its old data is deleted", extra=logs.at(topic))
             METRICS.materialiser_recreated.labels(topic).inc()
         self._blocks.read_again()
-        self._read_erasures()
+        for mark in erasure_marks(self._kafka, self._prefix):  # before all else, so that a refill leaves them out
+            self._erasures.add(mark)
         stored = self._blocks.positions()
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
-        unknown = [p for p in self._partitions.values() if p.stored is None]
-        self._blocks.begin_fill({p.name: (p.position, p.end) for p in unknown})
-        consumer.assign(
-            [TopicPartition(self._prefix + p.topic, p.number, p.position) for p in self._partitions.values()]
-        )
+        self._begin_fill()
         self._trouble = ""
+        for partition in random.sample(list(self._partitions.values()), len(places)):  # others may begin elsewhere
+            self._read_archive(partition, stop)
+        consumer.assign(
+            [
+                TopicPartition(self._prefix + p.topic, p.number, max(p.position, p.low))
+                for p in self._partitions.values()
+            ]
+        )
         lag = sum(behind.records for behind in self._behind().values())
         LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
 
-    def _read_erasures(self) -> None:
-        """Reads all marks before anything else, so that a refill leaves out what was erased."""
-        for mark in erasure_marks(self._kafka, self._prefix):
-            self._erasures.add(mark)
+    def _begin_fill(self) -> None:
+        """Notes what is read from scratch, and what nothing brings back."""
+        noted = self._blocks.completeness().partitions
+        before = {name: each.start for name, each in noted.items() if each.start}
+        partitions = self._partitions.values()
+        unknown = {p.name: (p.lost, p.end) for p in partitions if p.stored is None}
+        lost = {p.name: (before.get(p.name, 0) + p.lost, p.end) for p in partitions if p.lost}
+        self._blocks.begin_fill({**lost, **unknown})
+
+    def _source(self, topic: str, number: int) -> Source:
+        return Source(topic, self._topic_ids[topic], number)
+
+    def _read_archive(self, partition: FilledPartition, stop: threading.Event) -> None:
+        """Writes what Kafka no longer has, unless another process does."""
+        source = self._source(partition.topic, partition.number)
+        for records, end in self._archive.records(source, partition.position, partition.low):
+            for block, commands in self._builder.blocks(records):
+                self._write(partition, block[-1].offset + 1, block, commands)
+            self._write(partition, end, [], [])
+            self._written()
+            if partition.left or stop.is_set():
+                return
+        if partition.stored is None:
+            partition.position = max(partition.position, partition.low)
+        elif partition.position < partition.low:
+            self._write(partition, partition.low, [], [])
 
     def _erase(self, records: Sequence[TopicRecord]) -> None:
         """Takes out of Redis what new marks cover. Every process does, since another may write before it reads them."""
@@ -253,11 +291,12 @@ class Materialiser:
                 f"Redis holds position {known} of {self._prefix}{topic}/{number}, which ends at {high}: Redis was "
                 "filled from other topics. Set another HMX_TOPIC_PREFIX, or empty Redis: it is then rebuilt"
             )
-        if known is not None and known < low:
+        lost = self._archive.lacking(self._source(topic, number), known or 0, low)
+        if known is not None and lost:
             place = logs.at(topic, number, known)
-            LOG.error("retention deleted %d offsets before they were read", low - known, extra=place)
-            METRICS.materialiser_lost.inc(low - known)
-        return FilledPartition(topic, number, known, low if known is None else max(known, low), high)
+            LOG.error("retention deleted %d offsets before they were read", lost, extra=place)
+            METRICS.materialiser_lost.inc(lost)
+        return FilledPartition(topic, number, known, known or 0, high, low, lost)
 
     def _watermarks(self, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
         """Returns the low watermark and the last stable offset; waits during a leader change."""
@@ -284,31 +323,13 @@ class Materialiser:
             last = found.records[-1].offset + 1 if found.records else 0
             partition.end = max(partition.end, last, found.end or 0)
             return
-        for block, commands in self._blocks_of(found.records):
+        for block, commands in self._builder.blocks(found.records):
             self._write(partition, block[-1].offset + 1, block, commands)
         partition.reached_ms = max(partition.reached_ms, found.at_ms)
         if found.end is not None:
             self._write(partition, found.end, [], [])
             partition.end = max(partition.end, found.end)
             partition.reached_ms = int(time.time() * 1000)
-
-    def _blocks_of(self, records: Iterable[TopicRecord]) -> Iterator[tuple[list[TopicRecord], list[Command]]]:
-        """Cuts records into blocks by count, bytes and arguments, so that no block delays readers for long."""
-        block: list[TopicRecord] = []
-        size, changes = 0, self._changes()
-        for record in records:
-            self._alive()  # an embedding model takes milliseconds per record
-            block.append(record)
-            size += len(record.value or b"")
-            self._project(changes, record)
-            if len(block) == BLOCK_RECORDS or size >= BLOCK_BYTES or changes.arguments >= BLOCK_ARGUMENTS:
-                yield block, changes.commands()
-                block, size, changes = [], 0, self._changes()
-        if block:
-            yield block, changes.commands()
-
-    def _changes(self) -> Changes:
-        return Changes(self._keys, self._semantic.vector if self._semantic else None, self._erasures)
 
     def _write(self, partition: FilledPartition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
         """Writes a block in the writer thread while the next block is built."""
@@ -335,15 +356,6 @@ class Materialiser:
         appended = appended_ms(block[0])
         if appended is not None:
             METRICS.redis_freshness_seconds.observe(max(0.0, time.time() - appended / 1000))
-
-    def _project(self, changes: Changes, record: TopicRecord) -> None:
-        try:
-            project(changes, record)
-        except ProjectionError as error:
-            tenant, session = owner(record)
-            place = logs.at(record.topic, record.partition, record.offset, tenant=tenant, session=session)
-            LOG.error("left out of memory: %s", error, extra=place)  # noqa: TRY400  a trace would show values
-            METRICS.materialiser_unreadable.labels(record.topic).inc()
 
     def _apply(self, partition: FilledPartition, new: int, commands: list[Command]) -> bool:
         """Returns False if another process was first. Raises RestartError if Redis has fallen behind."""
@@ -382,17 +394,8 @@ class Materialiser:
     def _share(self, consumer: Consumer, stored: Mapping[str, int]) -> None:
         """Shares partitions between processes. The loser of a block's race leaves the partition to the winner, and
         takes it back if the winner stops, or is far behind while this process is idle."""
-        taken = []
-        for partition in (p for p in self._partitions.values() if p.left):
-            at = stored[partition.name]
-            if at == partition.position and partition.waiting:
-                taken.append(partition)
-            partition.stored = partition.position = at
-            if not partition.waiting:
-                partition.reached_ms = int(time.time() * 1000)
-        others = [p for p in self._partitions.values() if p.left and p.waiting >= SHARED_RECORDS]
-        if others and not taken and sum(p.waiting for p in self._partitions.values() if not p.left) < BLOCK_RECORDS:
-            taken = [max(others, key=lambda p: p.waiting)]
-        for partition in taken:
+        for partition in taken_over(list(self._partitions.values()), stored, BLOCK_RECORDS, SHARED_RECORDS):
+            if partition.position < partition.low:
+                raise RestartError(f"nobody reads {partition.name} from the archive any more")
             consumer.seek(TopicPartition(self._prefix + partition.topic, partition.number, partition.position))
             partition.left = False

@@ -3,7 +3,9 @@
 Enters: a consumer that the partitions are assigned to. Leaves: records by partition, in order. Raises KafkaException.
 """
 
+import time
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,6 +31,10 @@ class FilledPartition:
     stored: int | None
     position: int
     end: int
+    low: int = 0
+    """Kafka has no record below it; the archive may."""
+    lost: int = 0
+    """Offsets before `low` that nothing brings back."""
     reached_ms: int = 0
     """Append time of the last record read, or the time when the end was reached."""
     left: bool = False
@@ -51,6 +57,27 @@ class ReadRecords:
     at_ms: int = 0
     """Append time of the last record."""
     end: int | None = None
+
+
+def taken_over(
+    partitions: Collection[FilledPartition], stored: Mapping[str, int], few: int, many: int
+) -> list[FilledPartition]:
+    """Returns the partitions to take back from other processes: where one has stopped; and, if no more than `few`
+    records wait in one's own, where another is `many` behind. Takes over the stored positions of those that are left.
+    """
+    taken = []
+    left = [p for p in partitions if p.left]
+    for partition in left:
+        at = stored[partition.name]
+        if at == partition.position and partition.waiting:
+            taken.append(partition)
+        partition.stored = partition.position = at
+        if not partition.waiting:
+            partition.reached_ms = int(time.time() * 1000)
+    others = [p for p in left if p.waiting >= many and p.position >= p.low]
+    if others and not taken and sum(p.waiting for p in partitions if not p.left) < few:
+        return [max(others, key=lambda p: p.waiting)]
+    return taken
 
 
 def poll(consumer: Consumer, prefix: str) -> dict[tuple[str, int], ReadRecords]:

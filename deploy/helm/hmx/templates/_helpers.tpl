@@ -49,6 +49,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 - {name: HMX_CONTROL_KEY_FILE, value: /etc/hmx/control/control-key}
 - {name: HMX_HOST, value: 0.0.0.0}
 - {name: HMX_STATE, value: /tmp/hmx}
+{{- with .root.Values.archive.url }}
+- {name: HMX_ARCHIVE, value: {{ . | quote }}}
+{{- end }}
 {{- range $name, $value := .root.Values.settings }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}

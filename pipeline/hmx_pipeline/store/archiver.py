@@ -1,0 +1,139 @@
+"""Archiver: writes what Kafka will delete into the archive, and takes erasures out of it (see store.archive).
+
+Enters: the topics of archive.ARCHIVED, read_committed, from where their archive ends; the marks of erasures. Leaves:
+each record once, in files whose content follows from the range of offsets and the erasures. Several processes may run
+it. If Kafka or the archive fails, it retries.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
+from hmx_pipeline.kafka.erasure_marks import erasure_marks
+from hmx_pipeline.kafka.topic_files import TopicsError
+from hmx_pipeline.observe import logs
+from hmx_pipeline.observe.metrics import METRICS
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.archive import ARCHIVED, ArchivedRange, ArchiveError, MemoryArchive, Source
+from hmx_pipeline.store.archive_format import (
+    ArchivedRecord,
+    by_folder,
+    honoured_by,
+    remaining,
+    tenant_folder,
+    written,
+)
+from hmx_pipeline.store.erased_memory import Erasures
+from hmx_pipeline.store.projection import TopicRecord
+
+LOG: Final = logging.getLogger("hmx.archive")
+CHUNK_RECORDS: Final = 20_000
+CHUNK_BYTES: Final = 32 * MB
+RETRY_S: Final = 10.0
+STOP_S: Final = 10.0
+
+
+@contextmanager
+def archiving(settings: Settings, stop: threading.Event) -> Iterator[None]:
+    """Archives in a thread of its own. Raises SettingsError."""
+    thread = threading.Thread(target=Archiver(settings, MemoryArchive.of(settings)).run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(STOP_S)
+
+
+class Archiver:
+    def __init__(self, settings: Settings, archive: MemoryArchive) -> None:
+        self._every_s = float(settings.archive_s)
+        self._prefix = settings.topic_prefix
+        self._archive = archive
+        self._kafka = settings.require_kafka()
+        self._erasures = Erasures()
+        self._honoured: dict[str, str] = {}
+        """Folder of a tenant → digest of the erasures that its files have been through."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Archives what is there, every HMX_ARCHIVE_S, until told to stop."""
+        while not stop.is_set():
+            pause = self._every_s
+            try:
+                self.archive_once(stop)
+                METRICS.archived_at.set_to_current_time()
+            except Exception as error:
+                METRICS.materialiser_retries.labels("archive").inc()
+                known = isinstance(error, ArchiveError | KafkaException | TopicsError | TimeoutError)
+                LOG.warning("not archived: %s; retrying in %.0f s", error, RETRY_S, exc_info=not known)
+                pause = min(pause, RETRY_S)
+            stop.wait(pause)
+
+    def archive_once(self, stop: threading.Event) -> None:
+        """Archives up to the ends of the topics. Raises ArchiveError, and what reading Kafka raises."""
+        self._erase()
+        with closing(Cluster(self._kafka)) as cluster:
+            for topic in ARCHIVED:
+                info = cluster.topic(self._prefix + topic)
+                for number in range(info.partitions):
+                    source = Source(topic, info.topic_id, number)
+                    while not stop.is_set() and self._archive_chunk(cluster, source):
+                        pass
+
+    def _erase(self) -> None:
+        """Writes the files of tenants anew from which something new was erased."""
+        self._erasures = Erasures(erasure_marks(self._kafka, self._prefix))
+        honoured = {tenant_folder(tenant): marks for tenant, marks in self._erasures.digests().items()}
+        for folder, marks in honoured.items():
+            if self._honoured.get(folder) == marks:
+                continue
+            for path in [path for topic in ARCHIVED for path in self._archive.paths(f"{self._prefix}{topic}/{folder}")]:
+                if honoured_by(self._archive.get(path)) != marks:
+                    self._archive.put(path, written(remaining(self._archive.rows(path), self._erasures), marks))
+        self._honoured = honoured
+
+    def _archive_chunk(self, cluster: Cluster, source: Source) -> bool:
+        """Archives the next chunk of a partition; returns False if there is none."""
+        name = self._prefix + source.topic
+        last = self._archive.last(source)
+        low, end = cluster.watermarks(name, source.number).low, cluster.stable_end(name, source.number)
+        chunk = last if last and last.folders is None else None
+        start = chunk.start if chunk else last.end if last else low
+        if low > start:
+            METRICS.archive_lost.inc(low - start)
+            LOG.error("%d offsets were deleted before they were archived", low - start, extra=logs.at(name, start))
+        start, end = max(start, low), chunk.end if chunk else end
+        if chunk is None and start >= end:
+            return False
+        rows, end = self._read(name, source, Watermarks(start, end))
+        if chunk is None:
+            chunk = ArchivedRange(start, end)
+            if not self._archive.begin(source, chunk):
+                return True  # another process was first
+        folders = []
+        for folder, found in by_folder(remaining(rows, self._erasures)).items():
+            tenant = folder.partition("/")[0]
+            self._archive.put(self._archive.file(source, chunk, folder), written(found, self._honoured.get(tenant, "")))
+            folders.append(folder)
+        self._archive.finish(source, ArchivedRange(chunk.start, end, sorted(folders), low))
+        METRICS.archived.labels(source.topic).inc(len(rows))
+        return True
+
+    def _read(self, name: str, source: Source, marks: Watermarks) -> tuple[list[ArchivedRecord], int]:
+        """Returns the records of a range of offsets, and where they end: earlier, where they are many or large."""
+        rows: list[ArchivedRecord] = []
+        size = 0
+        for message in read_partition(self._kafka, name, source.number, marks):
+            offset, value = message.offset() or 0, message.value()
+            record = TopicRecord(source.topic, source.number, offset, message.key() or b"", value, headers_of(message))
+            rows.append(ArchivedRecord(record, message.timestamp()[1]))
+            size += len(value or b"")
+            if len(rows) == CHUNK_RECORDS or size >= CHUNK_BYTES:
+                return rows, offset + 1
+        return rows, marks.high
