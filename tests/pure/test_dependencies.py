@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OPTIONAL = ("local", "otel", "semantic")
+OPTIONAL = ("local", "nats", "otel", "semantic")
 
 
 def imported() -> Iterator[tuple[str, str]]:
