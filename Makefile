@@ -54,14 +54,14 @@ test-slow: venv  ## the tests left out of `make test`, which take minutes, and e
 	@$(BIN)/python -m pytest -m slow
 
 compiled: venv  ## the package with its hot modules compiled, under build/compiled; needs a C compiler (then: cd there, run anything)
-	@now="$$(find pipeline setup.py pyproject.toml $(LOCK) -type f ! -name '*.pyc' | sort | xargs cat | cksum)"; \
+	@now="$$(find pipeline integrations/mcp/src setup.py pyproject.toml $(LOCK) -type f ! -name '*.pyc' | sort | xargs cat | cksum)"; \
 	set -e; \
 	if [ "$$(cat $(COMPILED)/.sources 2>/dev/null)" != "$$now" ]; then \
 		command -v cc >/dev/null || { echo "error: no C compiler was found; everything runs without one, as pure Python" >&2; exit 1; }; \
 		echo "compiling into $(COMPILED): a minute or two, whenever a source has changed"; \
 		rm -rf $(COMPILED) build/lib* build/temp* build/bdist*; \
 		MYPYC=1 $(PIP) --no-deps --no-build-isolation --target $(COMPILED)/pipeline .; \
-		ln -s $(addprefix ../../,pyproject.toml README.md tests topics schemas) $(COMPILED); \
+		ln -s $(addprefix ../../,pyproject.toml README.md tests topics schemas integrations) $(COMPILED); \
 		echo "$$now" > $(COMPILED)/.sources; \
 	fi
 
@@ -106,7 +106,7 @@ lint: venv  ## ruff, mypy, import-linter
 
 lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for newer versions)
 	@$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --output-file requirements-dev.lock
-	@$(COMPILE) pyproject.toml --extra archive --constraint requirements-dev.lock --output-file requirements.lock
+	@$(COMPILE) pyproject.toml --extra archive --extra mcp --extra nats --constraint requirements-dev.lock --output-file requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/chart/requirements.in --constraint requirements-dev.lock --output-file tests/chart/requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \

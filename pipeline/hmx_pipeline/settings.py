@@ -45,6 +45,8 @@ class Settings:
     """Redis' password, where the URL has none."""
     redis_ca: str = ""
     """File of the certificates, as PEM, that sign the one of a Redis with TLS; else those that the system trusts."""
+    source_url: str = field(default="", repr=False, metadata=SECRET)
+    """The queue that `hmx source` reads; default: memory's Redis, or nats://127.0.0.1:4222."""
     service_url: str = ""
     """Address of the service, as clients reach it."""
     topic_prefix: str = ""

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from tests.bench import (
     against_empty,
     against_zaxy,
+    doors,
     freshness,
     in_process,
     learning,
@@ -43,6 +44,7 @@ FAMILIES: Mapping[str, Callable[[Bench], list[Line]]] = {
     "restore": recovery.restore,
     "rebuild": recovery.rebuild,
     "packs": packs.packs,
+    "doors": doors.doors,
     "zaxy": against_zaxy.zaxy,
 }
 

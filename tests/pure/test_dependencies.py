@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OPTIONAL = ("archive", "local", "otel", "semantic")
+OPTIONAL = ("archive", "local", "mcp", "nats", "otel", "semantic")
 
 
 def imported() -> Iterator[tuple[str, str]]:
@@ -21,7 +21,7 @@ def imported() -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.append(node.module)
             for name in {name.partition(".")[0] for name in names}:
-                if name not in sys.stdlib_module_names and name != "hmx_pipeline":
+                if name not in sys.stdlib_module_names and name not in ("hmx_pipeline", "hmx_mcp"):
                     yield name, str(file.relative_to(ROOT))
 
 

@@ -1,4 +1,4 @@
-"""`hmx-mcp` over stdio, driven by the official client, against the service on a real Kafka and Redis."""
+"""`hmx-mcp` over stdio and the service's `/mcp`, driven by the official client, on a real Kafka and Redis."""
 
 import asyncio
 import os
@@ -22,9 +22,14 @@ from hmx_pipeline.topology import EVENTS
 from tests.support.hostile import ALL
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
-from tests.support.service import remembering
+from tests.support.service import is_problem, remembering
 
+httpx2 = pytest.importorskip("httpx2", reason="the MCP SDK brings it")
 mcp = pytest.importorskip("mcp", reason="the MCP SDK is in the lock for development: make venv")
+
+from mcp.client.streamable_http import streamable_http_client  # noqa: E402  where the SDK is
+
+from hmx_mcp.tools import TOOLS  # noqa: E402
 
 SOURCE = Path(__file__).parents[2] / "integrations" / "mcp" / "src"
 NAMES = ("tenant_id", "tenant", "subject_id")
@@ -63,21 +68,33 @@ def environment(url: str, **more: str) -> dict[str, str]:
     return {"PYTHONPATH": found, "HMX_SERVICE_URL": url, "HMX_TENANT": "acme", **more}
 
 
-def within(url: str, act: Callable[[Any], Awaitable[Any]], **more: str) -> Any:
-    """What `act` makes of a client whose server runs as a process of its own."""
+@pytest.fixture(params=["stdio", "http"])
+def over(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def within(over: str, url: str, act: Callable[[Any], Awaitable[Any]], mode: str = "auto", **more: str) -> Any:
+    """What `act` makes of a client whose server runs as a process of its own, or within the service."""
 
     async def run() -> Any:
-        started = mcp.StdioServerParameters(
-            command=sys.executable, args=["-m", "hmx_mcp"], env=environment(url, **more)
-        )
-        async with mcp.Client(started) as client:
+        if over == "stdio":
+            started = mcp.StdioServerParameters(
+                command=sys.executable, args=["-m", "hmx_mcp"], env=environment(url, **more)
+            )
+            async with mcp.Client(started, mode=mode) as client:
+                return await act(client)
+        key = more.get("HMX_API_KEY")
+        given = {"Authorization": f"Bearer {key}"} if key else {"X-HMX-Tenant": more.get("HMX_TENANT", "acme")}
+        sender = httpx2.AsyncClient(headers=given, timeout=60)
+        transport = streamable_http_client(f"{url}/mcp", http_client=sender)
+        async with sender, mcp.Client(transport, mode=mode) as client:
             return await act(client)
 
     return asyncio.run(run())
 
 
-def called(service: httpx.Client, tool: str, given: dict[str, Any] | None = None, **more: str) -> Any:
-    return within(str(service.base_url), lambda client: client.call_tool(tool, given or {}), **more)
+def called(over: str, service: httpx.Client, tool: str, given: dict[str, Any] | None = None, **more: str) -> Any:
+    return within(over, str(service.base_url), lambda client: client.call_tool(tool, given or {}), **more)
 
 
 def text_of(result: Any) -> str:
@@ -85,11 +102,11 @@ def text_of(result: Any) -> str:
     return str(block.text)
 
 
-def test_it_offers_few_tools_with_one_front_door_and_says_what_they_are(service: httpx.Client) -> None:
+def test_it_offers_few_tools_with_one_front_door_and_says_what_they_are(over: str, service: httpx.Client) -> None:
     async def ask(client: Any) -> tuple[Any, str]:
         return (await client.list_tools()).tools, client.instructions
 
-    tools, instructions = within(str(service.base_url), ask)
+    tools, instructions = within(over, str(service.base_url), ask)
     names = [tool.name for tool in tools]
     assert names[0] == "memory_pack"
     assert len(names) <= 9
@@ -105,8 +122,8 @@ def test_it_offers_few_tools_with_one_front_door_and_says_what_they_are(service:
         assert not {"tenant", "tenant_id", "subject", "subject_id", "key"} & tool.input_schema["properties"].keys()
 
 
-def test_the_front_door_gives_what_the_route_gives_marked_as_memory(service: httpx.Client) -> None:
-    result = called(service, "memory_pack", {"query": "deploy staging"})
+def test_the_front_door_gives_what_the_route_gives_marked_as_memory(over: str, service: httpx.Client) -> None:
+    result = called(over, service, "memory_pack", {"query": "deploy staging"})
     assert not result.is_error
     asked = {"query": "deploy staging", "token_budget": 1_200}
     pack = service.post("/v1/hmx/context-packs", json=asked, headers={"X-HMX-Tenant": "acme"}).json()
@@ -116,23 +133,23 @@ def test_the_front_door_gives_what_the_route_gives_marked_as_memory(service: htt
     assert "check namespace" in text_of(result)
 
 
-def test_a_tenant_cannot_be_named_by_an_argument_and_sees_nothing_of_another(service: httpx.Client) -> None:
+def test_a_tenant_cannot_be_named_by_an_argument_and_sees_nothing_of_another(over: str, service: httpx.Client) -> None:
     async def ask(client: Any) -> tuple[Any, ...]:
         given = {"query": "staging"}
         named = [await client.call_tool("memory_pack", {**given, name: "globex"}) for name in NAMES]
         found = await client.call_tool("search", {"query": "secret plan"})
         return named, found, await client.call_tool("fetch", {"id": "g1"})
 
-    named, found, fetched = within(str(service.base_url), ask)
+    named, found, fetched = within(over, str(service.base_url), ask)
     assert [(result.is_error, name in text_of(result)) for name, result in zip(NAMES, named, strict=True)] == [
         (True, True) for _ in NAMES
     ]
     assert "globex" not in orjson.dumps(found.structured_content).decode()
     assert fetched.is_error
-    assert not called(service, "fetch", {"id": "g1"}, HMX_TENANT="globex").is_error
+    assert not called(over, service, "fetch", {"id": "g1"}, HMX_TENANT="globex").is_error
 
 
-def test_hostile_memory_stays_inside_the_quotation(service: httpx.Client) -> None:
+def test_hostile_memory_stays_inside_the_quotation(over: str, service: httpx.Client) -> None:
     async def ask(client: Any) -> list[Any]:
         tools = [("memory_pack", "query"), ("search", "query"), ("memory_check_action", "tool")]
         return [
@@ -141,16 +158,16 @@ def test_hostile_memory_stays_inside_the_quotation(service: httpx.Client) -> Non
             for text in ORDERS
         ]
 
-    for result in within(str(service.base_url), ask):
+    for result in within(over, str(service.base_url), ask):
         assert_quoted(text_of(result))
 
 
-def test_a_hostile_record_fetched_whole_stays_inside_the_quotation(service: httpx.Client) -> None:
+def test_a_hostile_record_fetched_whole_stays_inside_the_quotation(over: str, service: httpx.Client) -> None:
     async def fetch(client: Any) -> list[Any]:
         ids = ["a2", *(f"e{i}" for i in range(len(ORDERS) + len(ALL)))]
         return [await client.call_tool("fetch", {"id": name}) for name in ids]
 
-    for result in within(str(service.base_url), fetch):
+    for result in within(over, str(service.base_url), fetch):
         assert_quoted(text_of(result))
         assert not UNSEEN.search(orjson.dumps(result.structured_content).decode())
 
@@ -164,44 +181,69 @@ def assert_quoted(text: str) -> None:
 
 
 def test_what_is_recorded_is_an_event_of_the_tenant_and_once_for_one_key(
-    service: httpx.Client, settings: Settings
+    over: str, service: httpx.Client, settings: Settings
 ) -> None:
     async def record(client: Any) -> list[Any]:
-        given = {"kind": "decision", "text": "canary", "question": "How do we roll out?", "session_id": "mcp-1"}
+        given = {"kind": "decision", "text": "canary", "question": "How do we roll out?", "session_id": f"mcp-{over}"}
         keyed = {**given, "idempotency_key": "k1"}
         said = {"signal": "correction", "comment": "use pnpm", "tool": "Bash", "command": "npm install"}
         return [
             await client.call_tool("memory_record", keyed),
             await client.call_tool("memory_record", keyed),
-            await client.call_tool("memory_feedback", {**said, "session_id": "mcp-1"}),
+            await client.call_tool("memory_feedback", {**said, "session_id": f"mcp-{over}"}),
         ]
 
-    first, second, third = within(str(service.base_url), record, HMX_SUBJECT="ada")
+    first, second, third = within(over, str(service.base_url), record, HMX_SUBJECT="ada")
     assert [one.structured_content["status"] for one in (first, second, third)] == ["ingested", "duplicate", "ingested"]
     assert first.structured_content["event_id"] == second.structured_content["event_id"]
     cluster, topic = settings.require_kafka(), settings.topic_prefix + EVENTS
     with closing(Cluster(cluster)) as log:
         marks = log.watermarks(topic, 0)
     written = [orjson.loads(message.value() or b"") for message in read_partition(cluster, topic, 0, marks)]
-    decided, corrected = [event for event in written if event["session_id"] == "mcp-1"]
+    decided, corrected = [event for event in written if event["session_id"] == f"mcp-{over}"]
     assert {event["tenant_id"] for event in (decided, corrected)} == {"acme"}
-    assert {event["metadata"]["subject_id"] for event in (decided, corrected)} == {"ada"}
+    subjects = {event["metadata"].get("subject_id") for event in (decided, corrected)}
+    assert subjects == {"ada" if over == "stdio" else None}, "over HTTP it is the key's"
     assert (decided["event_type"], decided["content"]["chosen_option"]) == ("decision", "canary")
     about = corrected["metadata"]
     assert (about["rejected_tool"], about["rejected_command"]) == ("Bash", "npm install")
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_old_and_new_clients_are_served_over_http(service: httpx.Client, mode: str) -> None:
+    async def ask(client: Any) -> tuple[int, str]:
+        return len((await client.list_tools()).tools), text_of(await client.call_tool("memory_status", {}))
+
+    tools, status = within("http", str(service.base_url), ask, mode)
+    assert tools == len(TOOLS)
+    assert status.startswith("Memory is ")
+
+
+def test_what_is_no_message_is_refused_and_no_stream_is_offered(service: httpx.Client) -> None:
+    headers = {"X-HMX-Tenant": "acme", "Accept": "application/json, text/event-stream"}
+    assert service.post("/mcp", json={"no": "message"}, headers=headers).status_code == 400
+    assert service.get("/mcp", headers=headers).status_code == 405
+    is_problem(service.post("/mcp", json={}), 400, "tenant_required")
+
+
+def test_without_the_sdk_the_route_says_what_to_install(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hmx_mcp", None)
+    monkeypatch.delitem(sys.modules, "hmx_mcp.server", raising=False)
+    answer = service.post("/mcp", json={}, headers={"X-HMX-Tenant": "acme"})
+    assert "hmx-pipeline[mcp]" in is_problem(answer, 501, "not_offered")["detail"]
 
 
 def test_a_service_that_is_away_is_an_answer_and_no_crash() -> None:
     async def twice(client: Any) -> list[Any]:
         return [await client.call_tool("memory_pack", {"query": "x"}) for _ in range(2)]
 
-    for result in within("http://127.0.0.1:1", twice):
+    for result in within("stdio", "http://127.0.0.1:1", twice):
         assert result.is_error
         assert "does not answer" in text_of(result)
 
 
-def test_the_status_is_that_of_the_service(service: httpx.Client) -> None:
-    status = called(service, "memory_status").structured_content
+def test_the_status_is_that_of_the_service(over: str, service: httpx.Client) -> None:
+    status = called(over, service, "memory_status").structured_content
     assert status["fresh"] is (service.get("/readyz").status_code == 200)
     assert status["counts"] == service.get("/v1/hmx/counts", headers={"X-HMX-Tenant": "acme"}).json()
 

@@ -71,6 +71,30 @@ def asked(service: httpx.Client, headers: dict[str, str], **more: Any) -> httpx.
     return service.post("/v1/hmx/context-packs", json={**QUESTION, **more}, headers=headers)
 
 
+def test_over_mcp_a_bound_key_opens_and_writes_what_is_its_own(service: httpx.Client, settings: Settings) -> None:
+    from tests.stack.test_mcp import within
+
+    async def ask(client: Any) -> list[Any]:
+        fetched = [await client.call_tool("fetch", {"id": name}) for name in ("k-ann", "k-bob", "k-all")]
+        packed = await client.call_tool("memory_pack", {"query": "What is the locker code?"})
+        told = await client.call_tool("memory_record", {"kind": "fact", "text": "the locker is red"})
+        return [*fetched, packed, told]
+
+    bearer = key(settings, ANN)["Authorization"].partition(" ")[2]
+    own, others, open_, packed, told = within("http", str(service.base_url), ask, HMX_API_KEY=bearer)
+    assert [own.is_error, others.is_error, open_.is_error] == [False, True, False]
+    assert HERON in packed.content[0].text
+    assert OTTER not in packed.content[0].text
+    (written,) = [
+        one
+        for records in read(settings, EVENTS).values()
+        for one in (orjson.loads(record.value() or b"null") for record in records)
+        if one and one["event_id"] == told.structured_content["event_id"]
+    ]
+    assert written["metadata"]["subject_id"] == ANN
+    assert written["session_id"].startswith(f"{ANN}/mcp-")
+
+
 def test_a_bound_key_asks_for_its_own_subject_and_no_other(service: httpx.Client, settings: Settings) -> None:
     ann, tenant = key(settings, ANN), key(settings)
     own = asked(service, ann)

@@ -24,6 +24,7 @@ MODULES: Final = {
     "acls": ("acls",),
     "validate": ("validate",),
     "publish": ("publish",),
+    "source": ("source",),
     "transcripts": ("import", "mine"),
     "wait": ("wait",),
     "watch": ("watch",),

@@ -11,7 +11,9 @@ import typer
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, plain, print_json, saying, table
 from hmx_pipeline.cli.lines import LineReader, bar
 from hmx_pipeline.cli.own_stack import own_stack
-from hmx_pipeline.doors.claude_code_transcripts import ImportReport, TranscriptImport
+from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
+from hmx_pipeline.doors.codex_transcripts import CodexImport
+from hmx_pipeline.doors.draft import ImportReport
 from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/mine")
@@ -22,9 +24,14 @@ WAIT_S: Final = 900.0
 
 class Agent(StrEnum):
     CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
 
 
-_KEPT_BY_AGENT: Final = {Agent.CLAUDE_CODE: Path("~/.claude/projects")}
+_KEPT_BY_AGENT: Final = {Agent.CLAUDE_CODE: Path("~/.claude/projects"), Agent.CODEX: Path("~/.codex/sessions")}
+_IMPORTS: Final[dict[Agent, type[TranscriptImport] | type[CodexImport]]] = {
+    Agent.CLAUDE_CODE: TranscriptImport,
+    Agent.CODEX: CodexImport,
+}
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(metavar="PATH", help="Transcripts, or folders of them; default: where AGENT keeps them."),
@@ -32,7 +39,7 @@ Paths = Annotated[
 
 
 def import_(
-    agent: Annotated[Agent, typer.Argument(metavar="AGENT", help="Whose transcripts: claude-code.")],
+    agent: Annotated[Agent, typer.Argument(metavar="AGENT", help="Whose transcripts: claude-code or codex.")],
     paths: Paths = None,
     tenant: Annotated[str, typer.Option(help="The tenant whose memory learns.")] = TENANT,
     subject: Annotated[str, typer.Option(help="The person whose sessions these are.")] = "",
@@ -49,7 +56,7 @@ def import_(
     """
     from hmx_pipeline.kafka.publisher import publish
 
-    reader, importing = LineReader(_files(agent, paths)), TranscriptImport(tenant, subject)
+    reader, importing = LineReader(_files(agent, paths)), _IMPORTS[agent](tenant, subject)
     sent = None
     with bar("importing", reader) as show:
         events = _events(reader, importing)
@@ -82,7 +89,7 @@ def mine(
     from hmx_pipeline.kafka.publisher import publish
     from hmx_pipeline.runtime.barriers import LackingError
 
-    reader, importing = LineReader(_files(agent, paths)), TranscriptImport(TENANT)
+    reader, importing = LineReader(_files(agent, paths)), _IMPORTS[agent](TENANT)
     with own_stack(KEPT, keep) as settings:
         with bar("importing", reader) as show:
             publish(_events(reader, importing), settings, show)
@@ -111,7 +118,7 @@ def _files(agent: Agent, paths: list[Path] | None) -> list[Path]:
     return sorted(found)
 
 
-def _events(reader: LineReader, importing: TranscriptImport) -> Iterator[bytes]:
+def _events(reader: LineReader, importing: TranscriptImport | CodexImport) -> Iterator[bytes]:
     named = ((str(reader.file), line) for line in reader.lines())
     return map(orjson.dumps, importing.events(named))
 

@@ -7,22 +7,16 @@ assistant's words the last of a turn are kept, as hooks have them; those between
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
-from hmx_pipeline.contracts.versions import HMX_VERSION
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import AGENT, SUBAGENT, ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import DraftEvent
+from hmx_pipeline.doors.draft import DraftEvent, Numbering
 
-NAMED: Final = 20
-"""Lines that cannot be read are named up to here, and counted beyond."""
 BETWEEN: Final = "words of the assistant between its calls"
 _SILENT: Final = re.compile(
     r"summary|file-history-snapshot|queue-operation|progress|attachment|custom-title|ai-title|last-prompt|tag|mode"
@@ -31,25 +25,6 @@ _SILENT: Final = re.compile(
 """Types of lines that the client keeps for itself."""
 
 Json = dict[str, Any]
-
-
-@dataclass
-class ImportReport:
-    """What became of the lines."""
-
-    lines: int = 0
-    events: Counter[str] = field(default_factory=Counter)
-    """Event type → events."""
-    sessions: set[str] = field(default_factory=set)
-    left_out: Counter[str] = field(default_factory=Counter)
-    """What it was → lines, or parts of lines, without an event."""
-    unreadable: list[str] = field(default_factory=list)
-    """File, line and reason of the first lines that could not be read."""
-
-    def unread(self, where: str, why: str) -> None:
-        self.left_out["lines that cannot be read"] += 1
-        if len(self.unreadable) < NAMED:
-            self.unreadable.append(f"{where}: {why}")
 
 
 class _OpenCall(NamedTuple):
@@ -71,10 +46,8 @@ class TranscriptImport:
     """One import of any number of files. The order of the files is part of it: sequences count across them."""
 
     def __init__(self, tenant: str, subject: str = "") -> None:
-        self.report = ImportReport()
-        self._tenant = tenant
-        self._extra = {"subject_id": subject} if subject else {}
-        self._sequences: Counter[str] = Counter()
+        self._numbering = Numbering(tenant, subject, AGENT)
+        self.report = self._numbering.report
         self._seen: set[str] = set()
         self._waiting: dict[str, _OpenCall] = {}
         self._sidechains: dict[str, str] = {}
@@ -250,24 +223,9 @@ class TranscriptImport:
         return claude_code.called(waiting.call, outcome)
 
     def _event(self, session: str, entry: Json, draft: DraftEvent) -> Json:
-        sequence = self._sequences[session]
-        self._sequences[session] += 1
-        self.report.sessions.add(session)
-        self.report.events[draft.event_type] += 1
-        known = {"cwd": entry.get("cwd"), "branch": entry.get("gitBranch")}
-        return {
-            "hmx_version": HMX_VERSION,
-            "event_id": keyed_id(self._tenant, session, draft.key),
-            "event_type": draft.event_type,
-            "agent_id": SUBAGENT if entry.get("isSidechain") is True else AGENT,
-            "tenant_id": self._tenant,
-            "session_id": session,
-            "timestamp": entry["timestamp"],
-            "sequence": sequence,
-            "content": draft.content,
-            "metadata": {**{name: value for name, value in known.items() if value}, **draft.metadata, **self._extra},
-            "source": AGENT,
-        }
+        agent = SUBAGENT if entry.get("isSidechain") is True else AGENT
+        about = {"cwd": entry.get("cwd"), "branch": entry.get("gitBranch")}
+        return self._numbering.event(draft, session, agent, entry["timestamp"], about)
 
 
 def _text(value: object) -> str:

@@ -1,8 +1,14 @@
-"""An event before its door adds ids, time and place in the session; and texts cut to a size that memory can use."""
+"""An event before its door adds ids, time and place in the session; how an import adds them, and what it reports; and
+texts cut to a size that memory can use."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from hmx_pipeline.contracts.ids import keyed_id
+from hmx_pipeline.contracts.versions import HMX_VERSION
 
 TEXT: Final = 16_384
 """Characters of a text. Of a longer one the beginning and the end stay: an error stands in one of them."""
@@ -14,12 +20,66 @@ VALUES: Final = 4_096
 """Texts and other values of one call's arguments."""
 
 
+NAMED: Final = 20
+"""Lines that cannot be read are named up to here, and counted beyond."""
+
+
 class DraftEvent(NamedTuple):
     event_type: str
     content: dict[str, Any]
     key: str
     """Makes what happened once one event of its session; empty if nothing tells it from a repetition."""
     metadata: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass
+class ImportReport:
+    """What became of a transcript's lines."""
+
+    lines: int = 0
+    events: Counter[str] = field(default_factory=Counter)
+    """Event type → events."""
+    sessions: set[str] = field(default_factory=set)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What it was → lines, or parts of lines, without an event."""
+    unreadable: list[str] = field(default_factory=list)
+    """File, line and reason of the first lines that could not be read."""
+
+    def unread(self, where: str, why: str) -> None:
+        self.left_out["lines that cannot be read"] += 1
+        if len(self.unreadable) < NAMED:
+            self.unreadable.append(f"{where}: {why}")
+
+
+class Numbering:
+    """Makes the drafts of an import whole: ids that follow from their keys, sequences that count in each session."""
+
+    def __init__(self, tenant: str, subject: str, source: str) -> None:
+        self.report = ImportReport()
+        self._tenant, self._source = tenant, source
+        self._extra = {"subject_id": subject} if subject else {}
+        self._sequences: Counter[str] = Counter()
+
+    def event(
+        self, draft: DraftEvent, session: str, agent: str, timestamp: str, about: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        sequence = self._sequences[session]
+        self._sequences[session] += 1
+        self.report.sessions.add(session)
+        self.report.events[draft.event_type] += 1
+        return {
+            "hmx_version": HMX_VERSION,
+            "event_id": keyed_id(self._tenant, session, draft.key),
+            "event_type": draft.event_type,
+            "agent_id": agent,
+            "tenant_id": self._tenant,
+            "session_id": session,
+            "timestamp": timestamp,
+            "sequence": sequence,
+            "content": draft.content,
+            "metadata": {**{name: value for name, value in about.items() if value}, **draft.metadata, **self._extra},
+            "source": self._source,
+        }
 
 
 def cut(text: str, characters: int = TEXT) -> str:

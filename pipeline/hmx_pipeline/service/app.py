@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
@@ -20,6 +21,7 @@ from hmx_pipeline.service import (
     fingerprint_routes,
     hook_routes,
     knowledge_routes,
+    mcp_route,
     memory,
     overview,
     page,
@@ -104,6 +106,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.reading = FairTurns(READING, READING_EACH)
     app.state.fingerprints = FairTurns(fingerprint_routes.AT_ONCE, fingerprint_routes.AT_ONCE_EACH)
     app.state.packs = FairTurns(context_pack.AT_ONCE, context_pack.AT_ONCE_EACH)
+    app.state.mcp_limiter = anyio.CapacityLimiter(mcp_route.AT_ONCE)
     state = app.state
     app.state.pulse = Liveness((state.parsing, state.reading, state.fingerprints, state.packs))
     app.state.access = Access(settings.api_keys, settings.rate_limit)
@@ -125,6 +128,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(
             module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=answer_envelope.DOCUMENTED
         )
+    app.include_router(mcp_route.router, tags=["MCP"])
     app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
     return app
 

@@ -1,6 +1,8 @@
-"""The MCP server: serves the tools over stdio until its host closes the connection."""
+"""The MCP server: the tools over stdio until the host closes the connection, or over HTTP for one request."""
 
 import gc
+import logging
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -22,7 +24,9 @@ from hmx_mcp.tools import INSTRUCTIONS, TOOLS, ToolSpec, call
 VERSION = "0.2.0"
 
 
-def server(service: Service) -> "Server[dict[str, object]]":
+def server(service: Service, limiter: anyio.CapacityLimiter | None = None) -> "Server[dict[str, object]]":
+    """`limiter` bounds how many tools run at a time."""
+
     async def list_tools(_ctx: object, _params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[_tool(name, spec) for name, spec in TOOLS.items()])
 
@@ -31,7 +35,7 @@ def server(service: Service) -> "Server[dict[str, object]]":
         if spec is None:
             return _failed(f"there is no tool {params.name!r}; memory_pack is the front door")
         try:
-            answer = await anyio.to_thread.run_sync(call, service, spec, params.arguments or {})
+            answer = await anyio.to_thread.run_sync(call, service, spec, params.arguments or {}, limiter=limiter)
         except (ServiceError, ValueError) as error:
             return _failed(str(error))
         return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.data)
@@ -72,6 +76,16 @@ async def _serve() -> None:
     async with stdio_server() as (reading, writing):
         gc.enable()  # __main__ has switched it off
         await made.run(reading, writing, made.create_initialization_options())
+
+
+async def answer(service: Service, limiter: anyio.CapacityLimiter, request: Any, receive: Any, send: Any) -> None:
+    """Answer one POST of Streamable HTTP: an ASGI application without sessions, so any process may answer."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # stdio starts without it
+
+    logging.getLogger(StreamableHTTPSessionManager.__module__).setLevel(logging.WARNING)
+    manager = StreamableHTTPSessionManager(server(service, limiter), json_response=True, stateless=True)
+    async with manager.run():
+        await manager.handle_request(request, receive, send)
 
 
 def run() -> None:

@@ -1,4 +1,4 @@
-"""The service over HTTP, with the key, tenant and subject that the environment names. No caller can name another.
+"""The service, with the key, tenant and subject that its host has set. No caller can name another.
 
 Raises ServiceError, whose text may be shown; it never quotes the key.
 """
@@ -7,14 +7,18 @@ import http.client
 import json
 import os
 import ssl
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 URL: Final = "http://127.0.0.1:8080"
 TIMEOUT_S: Final = 30.0
 ANSWER_BYTES: Final = 16 * 1024 * 1024
+JSON: Final = "application/json"
 Json = dict[str, Any]
+Ask = Callable[[str, str, bytes | None], tuple[int, bytes]]
+"""Method, path and body to status and answer."""
 
 
 class ServiceError(Exception):
@@ -24,29 +28,31 @@ class ServiceError(Exception):
 
 
 class Service(NamedTuple):
-    url: str
-    key: str
-    tenant: str
+    ask: Ask
     subject: str
+    session: str
+    """The session of a caller that names none."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> "Service":
-        return cls(
-            environment.get("HMX_SERVICE_URL") or URL,
-            environment.get("HMX_API_KEY", ""),
-            environment.get("HMX_TENANT", ""),
-            environment.get("HMX_SUBJECT", ""),
-        )
+        url, key, tenant = (environment.get(f"HMX_{name}", "") for name in ("SERVICE_URL", "API_KEY", "TENANT"))
+        return cls(_Remote(url or URL, key, tenant).ask, environment.get("HMX_SUBJECT", ""), f"mcp-{uuid.uuid4()}")
 
     def get(self, path: str) -> Json:
-        return self._ask("GET", path, None)
+        return _parsed(*self.ask("GET", path, None))
 
     def post(self, path: str, body: Json) -> Json:
-        return self._ask("POST", path, json.dumps(body).encode())
+        return _parsed(*self.ask("POST", path, json.dumps(body).encode()))
 
-    def _ask(self, method: str, path: str, body: bytes | None) -> Json:
+
+class _Remote(NamedTuple):
+    url: str
+    key: str
+    tenant: str
+
+    def ask(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         address = urlsplit(self.url)
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": JSON}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         elif self.tenant:
@@ -56,12 +62,11 @@ class Service(NamedTuple):
             try:
                 connection.request(method, address.path.rstrip("/") + path, body, headers)
                 answer = connection.getresponse()
-                said = answer.read(ANSWER_BYTES)
+                return answer.status, answer.read(ANSWER_BYTES)
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException) as error:
             raise ServiceError(f"the memory service at {self.url} does not answer ({error})") from None
-        return _parsed(said, answer.status)
 
 
 def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
@@ -70,7 +75,7 @@ def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPCon
     return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
 
-def _parsed(said: bytes, status: int) -> Json:
+def _parsed(status: int, said: bytes) -> Json:
     try:
         value = json.loads(said)
     except ValueError:

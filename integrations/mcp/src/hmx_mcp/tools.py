@@ -5,7 +5,6 @@ forms that some hosts ask for.
 """
 
 import json
-import uuid
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -149,15 +148,13 @@ def _feedback(service: Service, given: Json) -> Answer:
 
 
 _ABOUT: Final = {"rejected_tool": "tool", "rejected_command": "command"}
-_SESSION_HERE: Final = f"mcp-{uuid.uuid4()}"
-"""The session of a host that names none: one for as long as this process runs."""
 
 
 def _captured(service: Service, event_type: str, payload: Json, given: Json, about: Json | None = None) -> Answer:
     subject = {"subject_id": service.subject} if service.subject else {}
     capture = {
         "type": event_type,
-        "sessionId": given.get("session_id", _SESSION_HERE),
+        "sessionId": given.get("session_id", service.session),
         "payload": payload,
         "metadata": {"agentId": "mcp", **subject, **(about or {})},
     }

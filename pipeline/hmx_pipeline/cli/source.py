@@ -1,0 +1,102 @@
+"""`hmx source`: feeds the events topic from Redis Streams or NATS JetStream."""
+
+import signal
+import socket
+import threading
+from contextlib import closing
+from typing import Annotated, Any, Final
+
+import typer
+
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, print_json
+from hmx_pipeline.settings import Settings
+
+group = typer.Typer(no_args_is_help=True, help="Other queues as sources: one event a message.")
+NATS: Final = "nats://127.0.0.1:4222"
+Group = Annotated[str, typer.Option(help="Name under which the queue remembers what was taken.")]
+Url = Annotated[str, typer.Option(help="Address of the queue; default: HMX_SOURCE_URL.")]
+UntilEmpty = Annotated[bool, typer.Option("--until-empty", help="End when the queue gives nothing more.")]
+
+
+@group.command("redis")
+def redis_command(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="Key of the stream.")],
+    url: Url = "",
+    consumer_group: Group = "hmx",
+    consumer: Annotated[str, typer.Option(help="Name of this process in the group; default: the host's name.")] = "",
+    field: Annotated[str, typer.Option(help="Field of an entry that holds the event as JSON.")] = "event",
+    delete: Annotated[bool, typer.Option("--delete", help="Delete entries that Kafka has from the stream.")] = False,
+    until_empty: UntilEmpty = False,
+    as_json: AsJson = False,
+) -> None:
+    """Appends the entries of a Redis stream to Kafka, and acknowledges each when Kafka has it.
+
+    Start it again after a crash: nothing is lost, and repeated events are recognised by their ids. Exit code: 0 told to
+    stop or empty, 1 failed.
+
+    Example: hmx source redis agent-events --url redis://queue:6379
+    """
+    from hmx_pipeline.sources.redis_streams import RedisStream
+    from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, connect
+
+    settings = Settings.load()
+    url = url or settings.source_url
+    client = connect(url, ca=settings.redis_ca) if url else connect(*settings.require_redis())
+    try:
+        source = RedisStream(client, stream, consumer_group, consumer or socket.gethostname(), field, delete=delete)
+    except StoreUnavailableError as error:
+        fail(str(error))
+    _feed(source, settings, until_empty, as_json)
+
+
+@group.command("nats")
+def nats_command(
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Subject of a JetStream stream; wildcards work.")],
+    url: Url = "",
+    consumer_group: Group = "hmx",
+    until_empty: UntilEmpty = False,
+    as_json: AsJson = False,
+) -> None:
+    """Appends the messages of a NATS JetStream stream to Kafka, and acknowledges each when Kafka has it.
+
+    Needs the extra `nats`. Start it again after a crash: nothing is lost, and repeated events are recognised by their
+    ids. Exit code: 0 told to stop or empty, 1 failed.
+
+    Example: hmx source nats 'agents.>' --url nats://queue:4222
+    """
+    from hmx_pipeline.sources.feed import QueueAwayError
+
+    try:
+        from hmx_pipeline.sources.jetstream import JetStream
+    except ModuleNotFoundError:
+        fail("the NATS client is not installed: pip install 'hmx-pipeline[nats]'")
+    settings = Settings.load()
+    try:
+        source = JetStream(url or settings.source_url or NATS, subject, consumer_group)
+    except QueueAwayError as error:
+        fail(f"NATS gives no messages of {subject}: {error}. Check --url, and that a stream has this subject")
+    _feed(source, settings, until_empty, as_json)
+
+
+def _feed(source: Any, settings: Settings, until_empty: bool, as_json: bool) -> None:
+    from hmx_pipeline.observe.logs import configure_logs
+    from hmx_pipeline.observe.shutdown import end_in_time
+    from hmx_pipeline.sources.feed import feed
+
+    configure_logs(settings.log_level, settings.log)
+    stop = threading.Event()
+
+    def ask_to_stop(*_: Any) -> None:
+        end_in_time()
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    with closing(source):
+        done = feed(source, settings, stop, until_empty=until_empty)
+    if as_json:
+        print_json(done._asdict())
+    else:
+        OUT.print(f"{many(done.events, 'event')} appended")
+    if done.too_large:
+        ERR.print(f"[bold red]not sent[/]: {many(done.too_large, 'message')} above the record limit (2 MB)")

@@ -1,0 +1,114 @@
+"""`POST /mcp`: the tools of `hmx-mcp` over Streamable HTTP, for the tenant and subject of the request's key.
+
+Each tool asks this service's own routes with the request's own key: so it may do just what the key may do over HTTP.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import unquote
+
+import anyio
+import anyio.from_thread
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+from starlette.types import ASGIApp, Message
+
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.service.access import HEADER, Reader, bound_to, key_of
+from hmx_pipeline.service.api_keys import NAME, digest
+from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.problems import MEDIA_TYPE, ProblemError, ProblemKind
+
+BODY_BYTES: Final = MB
+AT_ONCE: Final = 16
+"""Tools that run at a time; each waits in a thread for routes that need another one."""
+JSON: Final = "application/json"
+_PASSED: Final = (b"authorization", HEADER.lower().encode(), b"host", b"traceparent")
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {JSON: {"schema": {"type": "object", "description": "A message of MCP, as JSON-RPC"}}},
+    }
+}
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"description": "A notification was taken"},
+    "4XX": {"description": "Not a message of MCP, or a problem (RFC 9457)", "content": {JSON: {}, MEDIA_TYPE: {}}},
+}
+_Sent = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
+
+router: Final = APIRouter()
+
+
+@router.post("/mcp", openapi_extra=_BODY, responses=_ANSWERS)
+async def post_mcp(request: Request, tenant: Reader) -> Response:
+    """Serves memory over MCP (Streamable HTTP): the same tools as `hmx-mcp`, for the key's tenant."""
+    media_type(request, (JSON,))
+    body = await read_body(request, BODY_BYTES)
+    mcp = await run_in_threadpool(_mcp)
+    service = mcp.Service(_Routes(request).ask, "", _session(request, tenant))
+
+    async def answering(scope: Any, receive: Any, send: Any) -> None:
+        await mcp.answer(service, request.app.state.mcp_limiter, scope, receive, send)
+
+    status, headers, said = await _sent(answering, dict(request.scope), body)
+    kept = {name.decode(): value.decode("latin-1") for name, value in headers if name != b"content-length"}
+    return Response(said, status, kept)
+
+
+def _mcp() -> Any:
+    """Returns the MCP server. Its SDK takes a second to import and 30 MB, so only whoever asks for it has it."""
+    try:
+        from hmx_mcp import server
+    except ModuleNotFoundError:
+        detail = "the service lacks the MCP SDK: pip install 'hmx-pipeline[mcp]'"
+        raise ProblemError(ProblemKind.NOT_OFFERED, detail) from None
+    return server
+
+
+def _session(request: Request, tenant: str) -> str:
+    """Returns the session of a caller that names none: one for each key and day, whichever process answers."""
+    whose = f"{tenant}\n{bound_to(request) or ''}\n{key_of(request)}"
+    return f"mcp-{digest(whose)[:NAME]}-{datetime.now(UTC):%Y-%m-%d}"
+
+
+class _Routes:
+    """This service, as one request may ask it."""
+
+    def __init__(self, request: Request) -> None:
+        self._app, self._scope = request.app, request.scope
+
+    def ask(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """Waits in the thread that a tool runs in."""
+        place, _, query = path.partition("?")
+        headers = [(name, value) for name, value in self._scope["headers"] if name in _PASSED]
+        scope = {
+            **{name: self._scope[name] for name in ("type", "asgi", "http_version", "scheme", "server", "client")},
+            "method": method,
+            "path": unquote(place),
+            "raw_path": place.encode(),
+            "query_string": query.encode(),
+            "headers": [*headers, (b"content-type", JSON.encode())],
+        }
+        status, _, said = anyio.from_thread.run(_sent, self._app, scope, body or b"")
+        return status, said
+
+
+async def _sent(app: ASGIApp, scope: dict[str, Any], body: bytes) -> _Sent:
+    """Returns what an application answers to a request with this body."""
+    start: dict[str, Any] = {}
+    bodies, said = [body], bytearray()
+
+    async def receive() -> Message:
+        if not bodies:
+            await asyncio.Event().wait()  # the request has ended, and nobody hangs up
+        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+
+    async def send(message: Message) -> None:
+        start.update(message if message["type"] == "http.response.start" else {})
+        said.extend(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return start["status"], start["headers"], bytes(said)

@@ -1,0 +1,1 @@
+"""Sources: other queues feed the events topic, one event a message."""
