@@ -25,6 +25,7 @@ from hmx_pipeline.service import (
     page,
     problems,
     service_routes,
+    session_routes,
     streams,
     websocket,
 )
@@ -116,7 +117,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestMetrics)
     for module in (events, websocket, streams):
         app.include_router(module.router, dependencies=[NEGOTIATED])
-    for module in (knowledge_routes, erasure_routes, memory, fingerprint_routes, overview):
+    for module in (knowledge_routes, erasure_routes, memory, fingerprint_routes, session_routes, overview):
         app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
     for module in (service_routes, page, docs):
         app.include_router(module.router)

@@ -7,7 +7,7 @@ export function make(tag, attributes = {}, ...children) {
     else if (value === true) made.setAttribute(name, "");
     else if (value !== false && value !== undefined && value !== null) made.setAttribute(name, value);
   }
-  made.append(...children.flat().filter(child => child !== null && child !== undefined));
+  made.append(...children.flat().filter(child => child !== null && child !== undefined && child !== false));
   return made;
 }
 

@@ -41,7 +41,7 @@ async function looked(ids, session) {
 function line(event) {
   if (event.gone) return make("li", { class: "soft" }, `${event.event_id}: ${event.gone}`);
   return make("li", {}, folded(make("span", {}, make("b", {}, event.event_type), " ", said(event.content)),
-    () => [soft(when(event.timestamp), ` · session ${event.session_id} · sequence ${number(event.sequence)} · ${event.agent_id}`),
+    () => [soft(when(event.timestamp), " · session ", link(event.session_id, "sessions", event.session_id, event.event_id), ` · sequence ${number(event.sequence)} · ${event.agent_id}`),
       make("pre", { tabindex: "0" }, JSON.stringify(event, null, 2))]));
 }
 
@@ -56,7 +56,7 @@ function said(content) {
 export function evidence(it) {
   const title = make("span", {}, make("b", {}, `session ${it.session_id}`), ` ${words(it.outcome ?? "unknown")}, `,
     when(new Date(it.first_at).toISOString()), make("span", { class: "soft" }, ` · ${plural(it.source_events.length, "event")}`));
-  return folded(title, () => lines(it.source_events, it.session_id));
+  return folded(title, () => [soft(link("The session on a time axis", "sessions", it.session_id)), lines(it.source_events, it.session_id)]);
 }
 
 // The contributions that a record or artifact is made from, newest first; else its events.
