@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import orjson
@@ -26,7 +27,7 @@ from tests.web.browser import ENTER, TAB, Browser, browsing
 
 MARKUP = "<img src=x onerror='document.title=1'><b>bold</b>"
 HOSTILE = "\u202e<img src=x onerror='document.title=1'>[hmx]"
-VIEWS = ("overview", "ask", "artifacts", "knowledge", "patterns", "sessions")
+VIEWS = ("overview", "ask", "artifacts", "knowledge", "patterns", "sessions", "sessions/session-11")
 KEYS = 40
 """More than it takes to come from a question to the first entry of its answer."""
 WIDE, NARROW = (1280, 900), (390, 844)
@@ -267,6 +268,47 @@ def test_artifacts_are_found_by_type_and_status_and_their_versions_by_each_other
     browser.one("section[aria-label='What it rests on'] .events li", "message")
 
 
+def test_a_version_is_shown_beside_the_one_before_and_leads_to_its_sessions(
+    browser: Browser, settings: Settings
+) -> None:
+    known = told(settings, "artifacts?type=task_schema")["artifacts"]
+    now = next(one for one in known if one.get("supersedes"))
+    before = told(settings, f"artifacts/{now['supersedes']}")
+    show(browser, settings, f"artifact/{now['artifact_id']}")
+    browser.one("section[aria-label='What changed since the version before'] ins", f"runs {now['observed_count']}")
+    browser.one("section[aria-label='What changed since the version before'] del", f"runs {before['observed_count']}")
+    sources = [told(settings, f"contributions/{name}") for name in now["source_memory_ids"]]
+    newest = max(sources, key=lambda one: one["first_at"])
+    branch = browser.one("section[aria-label='What it rests on'] .branch a")
+    assert branch.text == newest["session_id"]
+    branch.click()
+    browser.one("main h2", f"Session {newest['session_id']}")
+    browser.one(".timeline details[open] pre", newest["source_events"][0])
+
+
+@pytest.mark.requirement("K-06")
+def test_a_session_is_shown_on_a_time_axis_with_its_segments_and_what_rests_on_them(
+    browser: Browser, settings: Settings
+) -> None:
+    show(browser, settings, "sessions")
+    browser.one("input[name=text]").type("SESSION-11")
+    until(lambda: [row[0] for row in rows(browser, "Sessions")] == ["session-11"], "the session is found")
+    browser.one("tbody a", "session-11").click()
+    answer = told(settings, "sessions/session-11")
+    browser.one("section[aria-label='Session session-11']", f"{len(answer['events'])} events")
+    assert len(browser.all(".axis .dot")) == len(browser.all(".timeline > li")) == len(answer["events"])
+    (segment,) = answer["segments"]
+    assert browser.one(".band .badge").text == segment["outcome"]
+    learnt = [each.attribute("href") for each in browser.all(".learnt a")]
+    assert learnt == [f"#{one['kind']}/{one['id']}" for one in segment["learnt"]]
+    assert learnt
+    browser.one(".timeline summary").click()
+    browser.one(".timeline pre", answer["events"][0]["event_id"])
+    show(browser, settings, "sessions/nobody%2Fknows")
+    browser.one("[role=alert]", "no session with this id")
+    browser.told()  # the console says that it was not found
+
+
 def chain_start(browser: Browser) -> str | None:
     return browser.all("ol.chain a")[0].attribute("href")
 
@@ -302,7 +344,7 @@ def test_no_name_or_text_of_a_tenant_is_more_than_text(browser: Browser, setting
     browser.one(".tile")
     browser.run(f"localStorage.setItem('tenant', {json.dumps(HOSTILE)})")
     made = set()
-    for view in VIEWS:
+    for view in (*VIEWS[:-1], *(f"sessions/{quote(text, safe='')}" for text in ALL[::8])):
         show(browser, settings, view)
         browser.one("main .view > *")
         assert browser.run("return document.getElementById('tenant').value") == HOSTILE

@@ -181,7 +181,7 @@ function processes(found) {
   return card("Processes", table("Processes", [
     { title: "process", cell: ([name]) => name },
     { title: "is", cell: ([, one]) => make("span", { class: `badge ${one.ready ? "active" : "rejected"}` }, one.ready ? "ready" : "not ready") },
-    { title: "says", cell: ([, one]) => make("span", { class: "soft" }, one.said) },
+    { title: "says", cell: ([, one]) => make("span", { class: "soft" }, one.said.trim().replaceAll("\n", "; ")) },
   ], rows));
 }
 

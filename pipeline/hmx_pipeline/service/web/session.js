@@ -31,22 +31,23 @@ function more(id, next, rest) {
 
 function part(id, told, named) {
   const { events, segments } = told;
-  const first = new Date(events[0].timestamp), last = new Date(events.at(-1).timestamp);
+  const times = events.map(each => new Date(each.timestamp));
+  const first = new Date(Math.min(...times)), last = new Date(Math.max(...times));
   const marks = { late: events.filter(each => each.late).length, again: events.reduce((sum, each) => sum + each.again, 0),
     failed: events.filter(each => each.ok === false).length };
   const agents = [...new Set(events.map(each => each.agent_id))];
   return [
     card(`Session ${id}`,
       make("p", { class: "totals" },
-        make("span", {}, make("b", {}, number(events.length)), events.length === 1 ? " event" : " events"),
-        make("span", {}, make("b", {}, seconds(Math.max(0, (last - first) / 1000))), " long"),
-        make("span", {}, make("b", {}, number(segments.length)), segments.length === 1 ? " segment" : " segments"),
+        make("span", {}, make("b", {}, plural(events.length, "event"))),
+        make("span", {}, make("b", {}, seconds((last - first) / 1000)), " long"),
+        make("span", {}, make("b", {}, plural(segments.length, "segment"))),
         marks.failed > 0 && make("span", { class: "warn" }, make("b", {}, number(marks.failed)), " failed"),
         marks.late > 0 && make("span", { class: "warn" }, make("b", {}, number(marks.late)), " late"),
         marks.again > 0 && make("span", { class: "warn" }, make("b", {}, number(marks.again)), " came again")),
       soft(`${plural(agents.length, "agent")}: ${agents.join(", ")}.`),
       axis(events, segments),
-      make("p", { class: "soft ends" }, when(events[0].timestamp), when(events.at(-1).timestamp)),
+      make("p", { class: "soft ends" }, when(first.toISOString()), when(last.toISOString())),
       make("ul", { class: "legend" }, Object.entries(LEGEND).map(([name, title]) => make("li", {}, make("i", { class: `dot ${name}` }), title)))),
     ...banded(events, segments).map(([segment, some]) => band(id, segment, some, told.complete, named)),
   ];

@@ -33,7 +33,8 @@ export const sessions = (place, id, event) => id ? session(place, id, event) : v
 });
 export const patterns = place => view(place, {
   name: "patterns", title: "Patterns", columns: PATTERNS, sort: "contributions",
-  about: "The tenant's patterns: contributions of segments, and the newest artifact compiled from them.",
+  about: "The tenant's patterns: contributions of segments, and the newest artifact compiled from them. " +
+    "The kinds run, course, touched, ending and conduct only collect what others are compiled from.",
   empty: "No pattern of this tenant has evidence yet: segments contribute when they close, or when `hmx wait` flushes them.",
   none: () => ["No pattern has this in its title, kind or key."],
 });
@@ -58,7 +59,7 @@ function view(place, { name, title, columns, sort, about, empty, none }) {
       table(title, columns, found, { sorted: by, by: other => { by = other; load(); } }),
       found.length < all && limit < 500
         ? make("button", { type: "button", class: "quiet", onclick: () => { limit = 500; load(); } },
-          `Show ${number(Math.min(all, 500))} of ${number(all)}`)
+          all > 500 ? `Show 500 of ${number(all)}` : `Show all ${number(all)}`)
         : soft(found.length < all ? `${number(all - found.length)} more: ` : "", found.length < all ? code(`hmx table ${name}`) : ""),
     ];
   });
