@@ -42,7 +42,8 @@ docs: venv  ## write the generated parts of the pages under docs/ anew
 
 test-web: venv  ## the page in headless Chromium, the clients' contract from JavaScript (root installs what lacks; Debian)
 	@tests/web/install
-	@$(BIN)/python -m pytest -m web tests/web
+	@[ -d $(VENV)/web ] || $(PIP) --no-deps --require-hashes --target $(VENV)/web -r tests/web/requirements.lock
+	@PYTHONPATH=$(VENV)/web $(BIN)/python -m pytest -m web tests/web
 
 test-chart: venv  ## the Helm chart, as helm renders it and for several versions of Kubernetes (Go builds helm if it is lacking)
 	@mkdir -p build && tests/chart/install $(CURDIR)/build/bin
@@ -111,6 +112,7 @@ lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \
 		tests/secrets/requirements.in --output-file tests/secrets/requirements.lock
+	@$(COMPILE) $(UPGRADE) --no-deps tests/web/requirements.in --output-file tests/web/requirements.lock
 	@$(BIN)/python -m hmx_pipeline.local.jars
 
 clean:  ## remove the virtual environment, caches and the local stack's data
