@@ -66,7 +66,7 @@ compiled: venv  ## the package with its hot modules compiled, under build/compil
 		echo "compiling into $(COMPILED): a minute or two, whenever a source has changed"; \
 		rm -rf $(COMPILED) build/lib* build/temp* build/bdist*; \
 		MYPYC=1 $(PIP) --no-deps --no-build-isolation --target $(COMPILED)/pipeline .; \
-		ln -s $(addprefix ../../,pyproject.toml README.md tests topics schemas) $(COMPILED); \
+		ln -s $(addprefix ../../,pyproject.toml README.md docs tests topics schemas) $(COMPILED); \
 		echo "$$now" > $(COMPILED)/.sources; \
 	fi
 

@@ -1,9 +1,9 @@
-"""The documentation as a site that works without a network: `python -m tests.site` (or `make docs-site`) writes build/site.
+"""The documentation as a site that works offline: `python -m tests.site` (or `make docs-site`) writes build/site.
 
-The pages link each other, and files of the project, by the paths that they have in it. So the site has the same folders:
-the pages and the files that they link are copied as they lie, and the headings of docs/index.md are the navigation. A
-link that leads nowhere, a list that is not rendered as one and anything that a page would load from elsewhere end the
-build.
+The pages link each other, and files of the project, by the paths that they have in it. So the site has the same
+folders: the pages and the files that they link are copied as they lie, and the headings of docs/index.md are the
+navigation. A link that leads nowhere, a list that is not rendered as one and anything that a page would load from
+elsewhere end the build.
 """
 
 import os

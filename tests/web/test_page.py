@@ -407,9 +407,15 @@ def test_everything_can_be_reached_and_used_by_keyboard(browser: Browser, settin
 def test_the_documentation_shows_every_route_and_the_browser_refuses_nothing_of_it(
     browser: Browser, settings: Settings
 ) -> None:
-    browser.open(f"{settings.service_url}/docs")
+    browser.open(f"{settings.service_url}/docs/api")
     routes = httpx.get(f"{settings.service_url}/openapi.json", timeout=60).json()["paths"]
     assert len(browser.all("section")) == sum(len(item) for item in routes.values())
+    assert browser.told() == []
+    browser.open(f"{settings.service_url}/docs/")
+    browser.one("input[name=q]").type("dead letters" + ENTER)
+    browser.one("main a", "Dead letters").click()
+    browser.one("h1", "Operate")
+    assert browser.run("return document.getElementById('dead-letters').getBoundingClientRect().top") < WIDE[1]
     assert browser.told() == []
 
 
