@@ -3,8 +3,10 @@
 import { events as whole, session as one } from "./api.js";
 import { badge, card, folded, into, link, make, number, plural, seconds, soft, when, words } from "./dom.js";
 
-const LEGEND = { message: "message", call: "action or result", decision: "decision", feedback: "feedback", error: "failed", odd: "late, or came again" };
+const LEGEND = { message: "message", call: "action or result", decision: "decision", feedback: "feedback", failed: "failed", odd: "late, or came again" };
 const LONG = 6; // a gap of more than so many median gaps is drawn shortened
+
+const failed = event => event.ok === false || event.role === "error";
 
 export function session(place, id, named) {
   const shown = make("div");
@@ -34,7 +36,7 @@ function part(id, told, named) {
   const times = events.map(each => new Date(each.timestamp));
   const first = new Date(Math.min(...times)), last = new Date(Math.max(...times));
   const marks = { late: events.filter(each => each.late).length, again: events.reduce((sum, each) => sum + each.again, 0),
-    failed: events.filter(each => each.ok === false).length };
+    failed: events.filter(failed).length };
   const agents = [...new Set(events.map(each => each.agent_id))];
   return [
     card(`Session ${id}`,
@@ -76,7 +78,7 @@ function axis(events, segments) {
     strip.append(silence);
   });
   events.forEach((each, n) => {
-    const dot = make("i", { class: `dot ${each.role}${each.ok === false ? " failed" : ""}${each.late || each.again ? " odd" : ""}`,
+    const dot = make("i", { class: `dot ${each.role}${failed(each) ? " failed" : ""}${each.late || each.again ? " odd" : ""}`,
       title: `${words(each.event_type)} ${each.actor} ${each.text}`.slice(0, 200),
       onclick: () => document.getElementById(`e${each.index}`).scrollIntoView({ block: "center" }) });
     dot.style.left = left(n);
@@ -131,7 +133,7 @@ function line(id, event, first, named) {
     event.ok === false && badge("failed"), event.late && badge("late"), event.again > 0 && badge(`came ${event.again + 1} times`),
     event.redacted && badge("secret removed"), event.run > 0 && badge(`run ${event.run + 1}`));
   const here = event.event_id === named;
-  return make("li", { class: `${event.role}${event.ok === false ? " failed" : ""}`, id: `e${event.index}` }, folded(what, async () => {
+  return make("li", { class: `${event.role}${failed(event) ? " failed" : ""}`, id: `e${event.index}` }, folded(what, async () => {
     const found = await whole(event.event_id, id);
     return found.map(each => [soft(`Event ${each.event_id}, sequence ${number(each.sequence)}, ${each.agent_id}, `, when(each.timestamp)),
       make("pre", { tabindex: "0" }, JSON.stringify(each, null, 2))]).flat();
