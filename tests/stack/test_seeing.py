@@ -21,6 +21,7 @@ from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.headers import header
 from hmx_pipeline.contracts.keys import session_key, split_key
+from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.kafka.clients import Cluster, headers_of, plain_producer, read_partition, sendable
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
@@ -261,6 +262,7 @@ def test_a_session_is_told_in_order_with_what_was_late_or_came_twice_and_what_wa
     events = answer["events"]
     assert [event["event_id"] for event in events] == [*(item["event_id"] for item in sent[0]), "came-late"]
     assert [event["index"] for event in events] == list(range(len(events)))
+    assert [milliseconds(event["timestamp"]) for event in events] == [event["at"] for event in events]
     assert [event["event_id"] for event in events if event["late"]] == ["came-late"]
     assert {event["event_id"]: event["again"] for event in events if event["again"]} == {sent[0][2]["event_id"]: 2}
     (segment,) = answer["segments"]

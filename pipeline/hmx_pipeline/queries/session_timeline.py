@@ -30,6 +30,8 @@ class EventView(Model):
     event_type: str
     agent_id: str
     timestamp: str
+    at: int
+    """Event time in milliseconds, at most 5 minutes after its append."""
     sequence: int
     index: int
     """Position in the session's released order."""
@@ -89,6 +91,7 @@ def _view(episode: Json, again: int) -> EventView:
         event_type=found.event_type,
         agent_id=found.agent_id,
         timestamp=found.timestamp,
+        at=step.at,
         sequence=found.sequence,
         index=found.release.index,
         run=found.release.run,

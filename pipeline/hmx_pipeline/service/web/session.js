@@ -33,13 +33,13 @@ function more(id, next, rest) {
 
 function part(id, told, named) {
   const { events, segments } = told;
-  const times = events.map(each => new Date(each.timestamp));
-  const first = new Date(Math.min(...times)), last = new Date(Math.max(...times));
+  const times = events.map(each => each.at);
+  const first = new Date(Math.min(...times)), last = new Date(Math.max(...times)), begin = events[0].index;
   const marks = { late: events.filter(each => each.late).length, again: events.reduce((sum, each) => sum + each.again, 0),
     failed: events.filter(failed).length };
   const agents = [...new Set(events.map(each => each.agent_id))];
   return [
-    card(`Session ${id}`,
+    card(begin ? `Session ${id} from event ${number(begin + 1)}` : `Session ${id}`,
       make("p", { class: "totals" },
         make("span", {}, make("b", {}, plural(events.length, "event"))),
         make("span", {}, make("b", {}, seconds((last - first) / 1000)), " long"),
@@ -57,7 +57,7 @@ function part(id, told, named) {
 
 // The axis: a dot for each event, a band for each segment. Long silences are shortened and marked.
 function axis(events, segments) {
-  const times = events.map(each => new Date(each.timestamp) / 1000);
+  const times = events.map(each => each.at / 1000);
   const gaps = times.slice(1).map((time, n) => Math.max(0, time - times[n]));
   const median = [...gaps].sort((a, b) => a - b)[gaps.length >> 1] || 1;
   const at = gaps.reduce((all, gap) => [...all, all.at(-1) + median / 4 + Math.min(gap, LONG * median)], [0]);
@@ -99,7 +99,7 @@ function banded(events, segments) {
 }
 
 function band(id, segment, events, complete, named) {
-  const title = segment ? `Segment of ${plural(events.length, "event")}` : `${plural(events.length, "event")} without a segment`;
+  const title = `${segment ? "Segment" : "No segment"}: events ${number(events[0].index + 1)} to ${number(events.at(-1).index + 1)}`;
   return make("section", { class: `card band ${segment?.outcome ?? "open"}`, "aria-label": title },
     make("h2", {}, title, " ", segment ? badge(segment.outcome) : badge("open")),
     segment ? learnt(segment, complete)
@@ -126,9 +126,8 @@ function clock(passed) {
 }
 
 function line(id, event, first, named) {
-  const passed = (new Date(event.timestamp) - new Date(first.timestamp)) / 1000;
   const what = make("span", {},
-    make("span", { class: "at", title: event.timestamp }, clock(passed)), " ",
+    make("span", { class: "at", title: event.timestamp }, clock((event.at - first.at) / 1000)), " ",
     make("b", {}, words(event.event_type)), " ", event.actor && make("span", { class: "actor" }, event.actor), event.actor && event.text ? ": " : "", event.text,
     event.ok === false && badge("failed"), event.late && badge("late"), event.again > 0 && badge(`came ${event.again + 1} times`),
     event.redacted && badge("secret removed"), event.run > 0 && badge(`run ${event.run + 1}`));
