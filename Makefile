@@ -19,7 +19,7 @@ override PATH := /usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mine test check docs test-web test-chart test-slow compiled test-compiled bench quality act \
+.PHONY: help demo mine test check docs docs-site test-web test-chart test-slow compiled test-compiled bench quality act \
 	conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
@@ -40,9 +40,14 @@ check: lint  ## lint, types, import contracts and the quick pure tests: under tw
 docs: venv  ## write the generated parts of the pages under docs/ anew
 	@$(BIN)/python -m tests.support.documents
 
+docs-site: venv  ## the documentation as a site under build/site, with search, that works offline; ends where a link leads nowhere
+	@[ -d $(VENV)/site ] || $(PIP) --require-hashes --target $(VENV)/site -r tests/site/requirements.lock
+	@PYTHONPATH=$(VENV)/site $(BIN)/python -m tests.site
+
 test-web: venv  ## the page in headless Chromium, the clients' contract from JavaScript (root installs what lacks; Debian)
 	@tests/web/install
-	@$(BIN)/python -m pytest -m web tests/web
+	@[ -d $(VENV)/web ] || $(PIP) --no-deps --require-hashes --target $(VENV)/web -r tests/web/requirements.lock
+	@PYTHONPATH=$(VENV)/web $(BIN)/python -m pytest -m web tests/web
 
 test-chart: venv  ## the Helm chart, as helm renders it and for several versions of Kubernetes (Go builds helm if it is lacking)
 	@mkdir -p build && tests/chart/install $(CURDIR)/build/bin
@@ -61,7 +66,7 @@ compiled: venv  ## the package with its hot modules compiled, under build/compil
 		echo "compiling into $(COMPILED): a minute or two, whenever a source has changed"; \
 		rm -rf $(COMPILED) build/lib* build/temp* build/bdist*; \
 		MYPYC=1 $(PIP) --no-deps --no-build-isolation --target $(COMPILED)/pipeline .; \
-		ln -s $(addprefix ../../,pyproject.toml README.md tests topics schemas integrations) $(COMPILED); \
+		ln -s $(addprefix ../../,pyproject.toml README.md docs tests topics schemas integrations) $(COMPILED); \
 		echo "$$now" > $(COMPILED)/.sources; \
 	fi
 
@@ -111,6 +116,8 @@ lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \
 		tests/secrets/requirements.in --output-file tests/secrets/requirements.lock
+	@$(COMPILE) $(UPGRADE) tests/site/requirements.in --constraint requirements-dev.lock --output-file tests/site/requirements.lock
+	@$(COMPILE) $(UPGRADE) --no-deps tests/web/requirements.in --output-file tests/web/requirements.lock
 	@$(BIN)/python -m hmx_pipeline.local.jars
 
 clean:  ## remove the virtual environment, caches and the local stack's data

@@ -1,8 +1,8 @@
-"""What pyproject.toml can't say: a wheel carries the topic files, and with MYPYC=1 mypyc compiles the hot modules.
+"""What pyproject.toml can't say: a wheel carries topic files and pages, and with MYPYC=1 mypyc compiles hot modules.
 
 Compiling needs a C compiler. What is compiled does the same as its source, which stands beside it. An editable install
-is never compiled, because what is compiled comes before its source, however that is edited; and it reads the topic
-files of the checkout.
+is never compiled, because what is compiled comes before its source, however that is edited; and it reads the files
+of the checkout.
 """
 
 import os
@@ -25,11 +25,15 @@ def compiled() -> list[Extension]:
     return mypycify(modules, separate=True, debug_level="0")
 
 
-class WithTopics(build_py):
+class WithFiles(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            shutil.copytree("topics", Path(self.build_lib) / "hmx_pipeline" / "topics", dirs_exist_ok=True)
+            for folder, files in (("topics", "*"), ("docs", "*.md")):
+                for file in (each for each in Path(folder).rglob(files) if each.is_file()):
+                    place = Path(self.build_lib) / "hmx_pipeline" / file
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(file, place)
 
 
-setup(ext_modules=compiled(), cmdclass={"build_py": WithTopics}, options={"build_ext": {"parallel": os.cpu_count()}})
+setup(ext_modules=compiled(), cmdclass={"build_py": WithFiles}, options={"build_ext": {"parallel": os.cpu_count()}})

@@ -103,6 +103,7 @@ def _answered(client: httpx.Client, one: Erasing) -> Iterator[str]:
     for path, parameters in (
         ("/v1/hmx/knowledge", known), ("/v1/hmx/artifacts", {}), ("/v1/hmx/events", {}), ("/v1/artifacts", {}),
         ("/v1/hmx/tables/sessions", {}), ("/metrics", {}),
+        (f"/v1/hmx/sessions/{one.what.get('session', one.word)}", {}),
     ):  # fmt: skip
         answer = client.get(path, params=parameters)
         if answer.status_code >= 500 or one.word in answer.text.lower():

@@ -241,7 +241,7 @@ def test_the_watched_tenant_finds_its_own_on_every_way(
         "GET /v1/hmx/events", "GET /v1/hmx/stream", "POST /v1/hmx/context-packs", "GET /v1/hmx/events/{event_id}",
         "GET /v1/hmx/contributions/{contribution_id}", "GET /v1/hmx/knowledge/{record_id}", "GET /v1/hmx/artifacts",
         "GET /v1/hmx/artifacts/{artifact_id}", "POST /v1/synthesize", "GET /v1/artifacts",
-        "GET /v1/artifacts/{source_id}", "GET /v1/hmx/tables/sessions",
+        "GET /v1/artifacts/{source_id}", "GET /v1/hmx/tables/sessions", "GET /v1/hmx/sessions/{session_id}",
     }  # fmt: skip
     for topic in (EVENTS, EVENTS_DLQ):
         held = [m for messages in read(settings, topic).values() for m in messages]

@@ -20,7 +20,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source.mkdir()
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         (source / name).write_bytes((ROOT / name).read_bytes())
-    for name in ("pipeline", "topics", "integrations"):
+    for name in ("pipeline", "topics", "integrations", "docs"):
         subprocess.run(["cp", "-r", str(ROOT / name), str(source)], check=True)
     subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", built, source], check=True)
     (wheel,) = built.glob("*.whl")

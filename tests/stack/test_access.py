@@ -14,8 +14,8 @@ from tests.support.records import event
 from tests.support.service import is_problem, serving
 
 OPEN_TO_ALL = {
-    "/livez", "/startupz", "/readyz", "/metrics", "/v1/hmx", "/v1/health", "/schemas/hmx-1.0/{name}", "/", "/docs",
-    "/docs/oauth2-redirect", "/openapi.json", "/page/{name}",
+    "/livez", "/startupz", "/readyz", "/metrics", "/v1/hmx", "/v1/health", "/schemas/hmx-1.0/{name}", "/",
+    "/openapi.json", "/page/{name}",
 }  # fmt: skip
 """Whoever can reach the service may ask for these: they tell of no tenant."""
 

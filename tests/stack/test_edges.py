@@ -114,7 +114,7 @@ def test_names_are_added_by_settings_and_with_keys_none_is_looked_at(tmp_path: P
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 200), ("GET", "/page/style.css", 200), ("GET", "/page/none.js", 404), ("GET", "/docs", 200),
+        ("GET", "/", 200), ("GET", "/page/style.css", 200), ("GET", "/page/none.js", 404), ("GET", "/docs/", 200),
         ("GET", "/openapi.json", 200), ("GET", "/livez", 200), ("GET", "/metrics", 200), ("GET", "/readyz", 503),
         ("HEAD", "/v1/hmx", 200), ("GET", "/schemas/hmx-1.0/event.json", 200), ("GET", "/nowhere", 404),
         ("PUT", "/v1/hmx/events", 405), ("POST", "/v1/hmx/events", 400), ("GET", "/v1/hmx/artifacts", 400),
@@ -238,7 +238,7 @@ def test_a_body_in_tiny_chunks_is_refused_before_it_costs(service: httpx.Client)
 
 
 def test_documentation_names_every_route_and_loads_nothing_from_elsewhere(service: httpx.Client) -> None:
-    page = service.get("/docs")
+    page = service.get("/docs/api")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "unsafe" not in page.headers["content-security-policy"]

@@ -163,10 +163,12 @@ def test_a_session_is_erased_over_http_with_a_receipt(settings: Settings) -> Non
         ):
             is_problem(client.post("/v1/hmx/erasures", json=wrong), 422, "invalid_request")
         is_problem(client.post("/v1/hmx/erasures", json={"session": "nothing"}), 404, "not_found")
-        assert "Polynesia" in client.get("/v1/hmx/events").text
+        for path in ("events", "sessions/brief"):
+            assert "Polynesia" in client.get(f"/v1/hmx/{path}").text
         answer = client.post("/v1/hmx/erasures", json={"session": "brief"})
         assert answer.status_code == 200, answer.text
         until(lambda: "Polynesia" not in client.get("/v1/hmx/events").text, "the export has heard of the erasure")
+        is_problem(client.get("/v1/hmx/sessions/brief"), 404, "not_found")
         export = client.get("/v1/hmx/events").text
         assert CANARY not in export
         assert "Frankfurt" in export

@@ -1,6 +1,7 @@
 """What operators see of a running pipeline: metrics, health, tables, letters sent back; of payloads never a word."""
 
 import json
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.headers import header
 from hmx_pipeline.contracts.keys import session_key, split_key
+from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.kafka.clients import Cluster, headers_of, plain_producer, read_partition, sendable
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
@@ -235,6 +237,49 @@ def test_the_tables_over_http_are_those_of_the_command_for_the_tenant_that_asks(
             rows = told(pipeline.settings, f"tables/{name}?limit=500", tenant)["rows"]
             assert rows == [row for row in of_all if row["tenant"] == tenant]
             assert rows
+
+
+def test_a_table_is_searched_by_what_stands_in_its_names_and_titles(pipeline: Pipeline) -> None:
+    for name, field, text in (("sessions", "session", "ESSION-3"), ("patterns", "key", "build_image")):
+        rows = told(pipeline.settings, f"tables/{name}?limit=500")["rows"]
+        found = told(pipeline.settings, f"tables/{name}?limit=500&text={text}")
+        assert found["rows"] == [row for row in rows if text.lower() in f"{row.get('title')} {row[field]}".lower()]
+        assert found["totals"][name] == len(found["rows"]) > 0
+
+
+@pytest.mark.requirement("K-06")
+def test_a_session_is_told_in_order_with_what_was_late_or_came_twice_and_what_was_learnt(pipeline: Pipeline) -> None:
+    settings, tenant = pipeline.settings, "looker"
+    sent = [session(n, tenant) for n in range(16)]
+    late = {**sent[0][1], "event_id": "came-late", "content": {"role": "user", "text": "and one more"}}
+    late["event_type"] = "message"
+    _append(
+        settings, (_keyed(item) for item in [*(each for one in sent for each in one), sent[0][2], sent[0][2], late])
+    )
+    wait_for_all(settings, 120)
+
+    answer = told(settings, f"sessions/{sent[0][0]['session_id']}", tenant)
+    events = answer["events"]
+    assert [event["event_id"] for event in events] == [*(item["event_id"] for item in sent[0]), "came-late"]
+    assert [event["index"] for event in events] == list(range(len(events)))
+    assert [milliseconds(event["timestamp"]) for event in events] == [event["at"] for event in events]
+    assert [event["event_id"] for event in events if event["late"]] == ["came-late"]
+    assert {event["event_id"]: event["again"] for event in events if event["again"]} == {sent[0][2]["event_id"]: 2}
+    (segment,) = answer["segments"]
+    assert segment["segment_id"] == sent[0][0]["event_id"]
+    assert segment["outcome"] in ("success", "failure")
+    assert segment["contributions"]["run"] == 1
+    for one in segment["learnt"]:
+        path = "artifacts" if one["kind"] == "artifact" else "knowledge"
+        record = told(settings, f"{path}/{one['id']}", tenant)
+        rests = [told(settings, f"contributions/{name}", tenant)["session_id"] for name in record["source_memory_ids"]]
+        assert answer["session_id"] in rests
+    assert segment["learnt"]
+    assert answer["complete"]
+    rest = told(settings, f"sessions/{answer['session_id']}?begin=3", tenant)
+    assert rest["events"] == events[3:]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        told(settings, f"sessions/{answer['session_id']}", "globex-2")
 
 
 @pytest.mark.requirement("K-06")

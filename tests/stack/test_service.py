@@ -359,7 +359,7 @@ def test_openapi_describes_every_route(service: httpx.Client) -> None:
         for operation in operations.values():
             errors = set(operation["responses"]) - {"200", "202"}
             assert errors == {"default"}, f"{path}: every error is a problem"
-    assert service.get("/docs").status_code == 200
+    assert service.get("/docs/api").status_code == 200
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_every_part_it_names_is_there(service: httpx.Client) -> None:

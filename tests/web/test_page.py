@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import orjson
@@ -26,9 +28,11 @@ from tests.web.browser import ENTER, TAB, Browser, browsing
 
 MARKUP = "<img src=x onerror='document.title=1'><b>bold</b>"
 HOSTILE = "\u202e<img src=x onerror='document.title=1'>[hmx]"
-VIEWS = ("overview", "ask", "artifacts", "knowledge", "patterns", "sessions")
+VIEWS = ("overview", "ask", "artifacts", "knowledge", "patterns", "sessions", "sessions/session-11")
 KEYS = 40
 """More than it takes to come from a question to the first entry of its answer."""
+RULES = {"light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], "dark": ["color-contrast"]}
+"""What axe looks for: by night only what differs from the day."""
 WIDE, NARROW = (1280, 900), (390, 844)
 pytestmark = pytest.mark.web
 
@@ -85,8 +89,8 @@ def told(settings: Settings, path: str, tenant: str = "acme") -> Any:
 
 def rows(browser: Browser, region: str) -> list[list[str]]:
     """The cells of a table by its name, as they are shown."""
-    browser.one(f"[role=region][aria-label='{region}'] tbody tr")
-    script = """return [...document.querySelectorAll(`[role=region][aria-label='${arguments[0]}'] tbody tr`)]
+    browser.one(f"[role=group][aria-label='{region}'] tbody tr")
+    script = """return [...document.querySelectorAll(`[role=group][aria-label='${arguments[0]}'] tbody tr`)]
       .map(row => [...row.children].map(cell => cell.innerText.trim()))"""
     return list(browser.run(script, region))
 
@@ -199,7 +203,7 @@ def test_what_is_known_is_found_and_corrected(browser: Browser, settings: Settin
     browser.one("section[aria-label='Rule on it'] input[name=value]").type("9 Elm Road")
     browser.one("section[aria-label='Rule on it'] input[name=reason]").type("she moved")
     browser.one("button[value=correct]").click()
-    browser.one("section[aria-label='Rule on it'] a", "What holds now").click()
+    browser.one("main a", "what holds now").click()
     browser.one("main h2", "9 Elm Road")
     (holds,) = told(settings, "knowledge?subject=bea&kind=memory")["records"]
     assert "9 Elm Road" in holds["text"]
@@ -267,6 +271,47 @@ def test_artifacts_are_found_by_type_and_status_and_their_versions_by_each_other
     browser.one("section[aria-label='What it rests on'] .events li", "message")
 
 
+def test_a_version_is_shown_beside_the_one_before_and_leads_to_its_sessions(
+    browser: Browser, settings: Settings
+) -> None:
+    known = told(settings, "artifacts?type=task_schema")["artifacts"]
+    now = next(one for one in known if one.get("supersedes"))
+    before = told(settings, f"artifacts/{now['supersedes']}")
+    show(browser, settings, f"artifact/{now['artifact_id']}")
+    browser.one("section[aria-label='What changed since the version before'] ins", f"runs {now['observed_count']}")
+    browser.one("section[aria-label='What changed since the version before'] del", f"runs {before['observed_count']}")
+    sources = [told(settings, f"contributions/{name}") for name in now["source_memory_ids"]]
+    newest = max(sources, key=lambda one: one["first_at"])
+    branch = browser.one("section[aria-label='What it rests on'] .branch a")
+    assert branch.text == newest["session_id"]
+    branch.click()
+    browser.one("main h2", f"Session {newest['session_id']}")
+    browser.one(".timeline details[open] pre", newest["source_events"][0])
+
+
+@pytest.mark.requirement("K-06")
+def test_a_session_is_shown_on_a_time_axis_with_its_segments_and_what_rests_on_them(
+    browser: Browser, settings: Settings
+) -> None:
+    show(browser, settings, "sessions")
+    browser.one("input[name=text]").type("SESSION-11")
+    until(lambda: [row[0] for row in rows(browser, "Sessions")] == ["session-11"], "the session is found")
+    browser.one("tbody a", "session-11").click()
+    answer = told(settings, "sessions/session-11")
+    browser.one("section[aria-label='Session session-11']", f"{len(answer['events'])} events")
+    assert len(browser.all(".axis .dot")) == len(browser.all(".timeline > li")) == len(answer["events"])
+    (segment,) = answer["segments"]
+    assert browser.one(".band .badge").text == segment["outcome"]
+    learnt = [each.attribute("href") for each in browser.all(".learnt a")]
+    assert learnt == [f"#{one['kind']}/{one['id']}" for one in segment["learnt"]]
+    assert learnt
+    browser.one(".timeline summary").click()
+    browser.one(".timeline pre", answer["events"][0]["event_id"])
+    show(browser, settings, "sessions/nobody%2Fknows")
+    browser.one("[role=alert]", "no session with this id")
+    browser.told()  # the console says that it was not found
+
+
 def chain_start(browser: Browser) -> str | None:
     return browser.all("ol.chain a")[0].attribute("href")
 
@@ -302,7 +347,7 @@ def test_no_name_or_text_of_a_tenant_is_more_than_text(browser: Browser, setting
     browser.one(".tile")
     browser.run(f"localStorage.setItem('tenant', {json.dumps(HOSTILE)})")
     made = set()
-    for view in VIEWS:
+    for view in (*VIEWS[:-1], *(f"sessions/{quote(text, safe='')}" for text in ALL[::8])):
         show(browser, settings, view)
         browser.one("main .view > *")
         assert browser.run("return document.getElementById('tenant').value") == HOSTILE
@@ -362,9 +407,15 @@ def test_everything_can_be_reached_and_used_by_keyboard(browser: Browser, settin
 def test_the_documentation_shows_every_route_and_the_browser_refuses_nothing_of_it(
     browser: Browser, settings: Settings
 ) -> None:
-    browser.open(f"{settings.service_url}/docs")
+    browser.open(f"{settings.service_url}/docs/api")
     routes = httpx.get(f"{settings.service_url}/openapi.json", timeout=60).json()["paths"]
     assert len(browser.all("section")) == sum(len(item) for item in routes.values())
+    assert browser.told() == []
+    browser.open(f"{settings.service_url}/docs/")
+    browser.one("input[name=q]").type("dead letters" + ENTER)
+    browser.one("main a", "Dead letters").click()
+    browser.one("h1", "Operate")
+    assert browser.run("return document.getElementById('dead-letters').getBoundingClientRect().top") < WIDE[1]
     assert browser.told() == []
 
 
@@ -381,15 +432,25 @@ def test_no_view_is_wider_than_the_window(browser: Browser, settings: Settings, 
         assert browser.run("return document.documentElement.scrollWidth") <= size[0], view
 
 
-def test_the_page_is_readable_by_day_and_by_night(browser: Browser, settings: Settings) -> None:
-    """Contrast of all text against what stands behind it, WCAG 2.2 AA."""
-    for scheme in ("light", "dark"):
+def test_axe_finds_nothing_wrong_by_day_or_by_night(browser: Browser, settings: Settings) -> None:
+    """WCAG 2.2 AA as far as a program can tell, contrast included, also of what is unfolded."""
+    axe = Path(import_module("axe_playwright_python").__path__[0], "axe.min.js").read_text()
+    known = [one["artifact_id"] for one in told(settings, "artifacts?type=task_schema")["artifacts"]]
+    wrong: dict[tuple[str, ...], str] = {}
+    for scheme, rules in RULES.items():
         browser.view(*WIDE, scheme)
-        for view in VIEWS:
+        for view in (*VIEWS, f"artifact/{known[0]}"):
             show(browser, settings, view)
             browser.one("main .card")
-            weak = browser.run((Path(__file__).parent / "contrast.js").read_text())
-            assert weak == [], (scheme, view)
+            if view == "ask":
+                browser.one("textarea").type("deploy payments")
+                browser.one("form.ask button").click()
+                browser.one("article")
+            browser.run("document.querySelectorAll('summary').forEach(each => each.click())")
+            until(lambda: not browser.all("[aria-busy]"), "everything is read")
+            found = browser.run(f"{axe}; return axe.run({{runOnly: {rules}}}).then(said => said.violations)")
+            wrong |= {(scheme, view, one["id"]): one["nodes"][0]["html"] for one in found}
+    assert wrong == {}
 
 
 def test_where_nothing_has_come_in_each_view_says_what_to_do(browser: Browser, kafka: str, redis_url: str) -> None:

@@ -104,7 +104,7 @@ def _where_next(settings: Settings, keep: bool) -> None:
         return
     OUT.print(
         f"""
-The stack keeps running. The service answers at {settings.service_url} (documentation at /docs).
+The stack keeps running. The service answers at {settings.service_url} (pages at / and /docs/).
 
     export HMX_STATE={KEPT}
     hmx artifacts --tenant acme

@@ -34,7 +34,9 @@ def up(
                 print_json(running)
             else:
                 OUT.print(components(running, {}))
-                OUT.print("`hmx status` shows its health, `hmx down` stops it.")
+                OUT.print(
+                    f"The page is at {running['service_url']}/. `hmx status` shows its health, `hmx down` stops it."
+                )
     except StackError as error:
         fail(str(error))
 

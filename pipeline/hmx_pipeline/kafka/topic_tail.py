@@ -70,6 +70,10 @@ class TopicTail:
         ids = "".join(f"{topic} {info.topic_id} {info.partitions}\n" for topic, info in infos.items())
         return hashlib.blake2b(ids.encode(), digest_size=4).hexdigest(), marks
 
+    def end(self, place: Place) -> int:
+        """Returns the offset after the last record of any topic's partition. Blocks."""
+        return self._cluster.watermarks(self._prefix + place[0], place[1]).high
+
     def portion(self, place: Place, begin: int, end: int, wanted: Wanted) -> Chunk:
         """Reads a chunk of stored records, see `RangeReader`. Blocks."""
         return self._stretches.portion(place, begin, end, wanted)

@@ -16,6 +16,7 @@ from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.queries import context_pack
 from hmx_pipeline.service import (
     docs,
+    documentation,
     erasure_routes,
     events,
     fingerprint_routes,
@@ -27,6 +28,7 @@ from hmx_pipeline.service import (
     page,
     problems,
     service_routes,
+    session_routes,
     streams,
     websocket,
 )
@@ -119,9 +121,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestMetrics)
     for module in (events, websocket, streams):
         app.include_router(module.router, dependencies=[NEGOTIATED])
-    for module in (knowledge_routes, erasure_routes, memory, fingerprint_routes, overview):
+    for module in (knowledge_routes, erasure_routes, memory, fingerprint_routes, session_routes, overview):
         app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
-    for module in (service_routes, page, docs):
+    for module in (service_routes, page, docs, documentation):
         app.include_router(module.router)
     for module in (capture, learn, synthesize, export, usage):
         reads = [REPORTED] if module in (learn, synthesize, export) else []

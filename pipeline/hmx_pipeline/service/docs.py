@@ -1,4 +1,4 @@
-"""`GET /docs`: renders the OpenAPI document as static HTML, without scripts or external resources.
+"""`GET /docs/api`: renders the OpenAPI document as static HTML, without scripts or external resources.
 
 All text is escaped, so descriptions cannot inject markup.
 """
@@ -11,41 +11,29 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from hmx_pipeline.service.page import HEADERS
+from hmx_pipeline.service.documentation import HEAD, HEADERS, TAIL
 
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
-_HEAD: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>HMX API</title>
-<link rel="icon" href="/page/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/page/style.css">
-</head>
-<body>
-<header><h1><a href="/">HMX memory</a></h1><span class="links"><a href="/openapi.json">OpenAPI</a></span></header>
-<main class="view">
-"""
-
 router: Final = APIRouter(include_in_schema=False)
 
 
-@router.get("/docs")
-async def docs(request: Request) -> Response:
+@router.get("/docs/api")
+async def api(request: Request) -> Response:
     return Response(rendered(request.app.openapi()), media_type="text/html; charset=utf-8", headers=HEADERS)
 
 
 def rendered(openapi: Mapping[str, Any]) -> str:
-    parts = [_HEAD, f'<p class="lead">{escape(openapi["info"]["description"])}</p>\n']
+    parts = [
+        HEAD.format(title="HMX API", words=""),
+        f'<p class="lead">{escape(openapi["info"]["description"])} <a href="/openapi.json">The document</a></p>\n',
+    ]
     for path, item in openapi["paths"].items():
         for method in _METHODS:
             if method in item:
                 parts += _operation(f"{method.upper()} {path}", item[method])
     parts.append("<h2>Schemas</h2>\n")
     parts += (_folded(name, _code(schema)) for name, schema in openapi["components"].get("schemas", {}).items())
-    return "".join([*parts, "</main>\n</body>\n</html>\n"])
+    return "".join([*parts, TAIL])
 
 
 def _operation(name: str, said: Mapping[str, Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.contracts.limits import ID_BYTES, MB
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.observe.process_reader import figures
@@ -72,12 +72,15 @@ class StageTable(Generic[R]):
     @cached_property
     def nbytes(self) -> int:
         """Approximate size in memory."""
-        return sum(ROW + sum(map(len, row.name)) + len(getattr(row, "title", "")) for row in self.rows)
+        return sum(ROW + sum(map(len, row.name)) + len(row.said) for row in self.rows)
 
-    def answer(self, sort: SessionSort | PatternSort, totals: Callable[[list[R]], dict[str, int]], limit: int) -> bytes:
-        rows = [row.as_json() for row in in_order(self.rows, sort)[:limit]]
+    def answer(
+        self, sort: SessionSort | PatternSort, totals: Callable[[list[R]], dict[str, int]], limit: int, text: str = ""
+    ) -> bytes:
+        found = [row for row in self.rows if text.casefold() in row.said.casefold()]
+        rows = [row.as_json() for row in in_order(found, sort)[:limit]]
         whole = {"complete": not self.left_out, "left_out": self.left_out}
-        return orjson.dumps({"totals": totals(self.rows), **whole, "rows": rows})
+        return orjson.dumps({"totals": totals(found), **whole, "rows": rows})
 
 
 class Tables(Generic[R]):
@@ -167,24 +170,29 @@ def get_counts(request: Request, tenant: WholeReader) -> Response:
 
 
 Limit = Annotated[int, Query(ge=1, le=ROWS)]
+Text = Annotated[str, Query(max_length=ID_BYTES, description="Only rows whose name or title has this text")]
 
 
 @router.get("/tables/sessions")
 async def get_sessions(
-    request: Request, tenant: WholeReader, sort: SessionSort = SessionSort.CHANGED, limit: Limit = 50
+    request: Request, tenant: WholeReader, sort: SessionSort = SessionSort.CHANGED, limit: Limit = 50, text: Text = ""
 ) -> Response:
     """Lists the tenant's sessions: events released, waiting behind a gap, and in the open segment."""
     table = await _overview(request).sessions.get(tenant)
-    return Response(await run_in_threadpool(table.answer, sort, session_totals, limit), media_type=JSON)
+    return Response(await run_in_threadpool(table.answer, sort, session_totals, limit, text), media_type=JSON)
 
 
 @router.get("/tables/patterns")
 async def get_patterns(
-    request: Request, tenant: WholeReader, sort: PatternSort = PatternSort.CONTRIBUTIONS, limit: Limit = 50
+    request: Request,
+    tenant: WholeReader,
+    sort: PatternSort = PatternSort.CONTRIBUTIONS,
+    limit: Limit = 50,
+    text: Text = "",
 ) -> Response:
     """Lists the tenant's patterns: contributions, sessions and compiled artifacts."""
     table = await _overview(request).patterns.get(tenant)
-    return Response(await run_in_threadpool(table.answer, sort, pattern_totals, limit), media_type=JSON)
+    return Response(await run_in_threadpool(table.answer, sort, pattern_totals, limit, text), media_type=JSON)
 
 
 def _overview(request: Request) -> Overview:

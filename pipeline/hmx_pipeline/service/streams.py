@@ -120,7 +120,7 @@ async def stream(
     """Streams the tenant's released events and compiled artifacts as Server-Sent Events."""
     following: Subscriptions = request.app.state.following
     start = await following.start(tenant, last_event_id or None, from_start=begin == "start")
-    erased = await _erased(request)
+    erased = await erased_of(request)
     topics = [_TOPICS[one] for one in kind or _TOPICS]
     view = _bound_view(request, tenant)
     past: dict[tuple[str, int], int] = await _past(request) if view is not None or erased.of(tenant) else {}
@@ -131,7 +131,7 @@ async def stream(
         steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
         async with aclosing(steps):
             async for step in steps:
-                if not _hidden(erased, step) and not await _is_gone(store, past, step) and await _is_seen(view, step):
+                if not hidden(erased, step) and not await _is_gone(store, past, step) and await _is_seen(view, step):
                     yield _frame(await _as_seen(view, step), start, hides=view is not None)
 
     headers = {"X-Accel-Buffering": "no"}
@@ -148,7 +148,7 @@ async def get_events(
     """Exports the tenant's released events up to the present as NDJSON, each session in order."""
     following: Subscriptions = request.app.state.following
     start = await following.start(tenant, after, from_start=True)
-    erased = await _erased(request)
+    erased = await erased_of(request)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
     owner, view = f"{join_key(tenant)}/".encode(), _bound_view(request, tenant)
     if session is not None and view is not None:
@@ -169,7 +169,7 @@ async def get_events(
         try:
             async with aclosing(following.stored(start.positions, upto, places, wanted, go_on)) as steps:
                 async for step in steps:
-                    if not isinstance(step, PassingRecord) or step.value is None or _hidden(erased, step):
+                    if not isinstance(step, PassingRecord) or step.value is None or hidden(erased, step):
                         continue
                     if await _is_seen(view, step):
                         yield _event(step.value) + b"\n"
@@ -182,7 +182,7 @@ async def get_events(
     return Streaming(told(), following.counted(tenant, "ndjson"), NDJSON, headers)
 
 
-async def _erased(request: Request) -> Erasures:
+async def erased_of(request: Request) -> Erasures:
     """Raises ProblemError if Kafka does not answer: nothing is served that might be erased."""
     known: TtlCache[Erasures] = request.app.state.erased
     try:
@@ -198,7 +198,7 @@ async def _past(request: Request) -> dict[tuple[str, int], int]:
     return {(topic, int(number)): at for (topic, _, number), at in found if topic == ARTIFACTS}
 
 
-def _hidden(erased: Erasures, step: Step) -> bool:
+def hidden(erased: Erasures, step: Step) -> bool:
     """Returns whether it is an episode that its topic still holds, and that was erased before the stream began."""
     if not isinstance(step, PassingRecord) or step.place[0] != EPISODES or not erased:
         return False

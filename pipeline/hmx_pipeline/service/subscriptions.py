@@ -139,6 +139,10 @@ class Subscriptions:
         self._under_way, self._next = self._next, None
         return await run_in_threadpool(self._tail.marks)
 
+    async def end(self, place: Place) -> int:
+        """Returns where any topic's partition ends. Raises FAILURES."""
+        return await run_in_threadpool(self._tail.end, place)
+
     async def stored(
         self,
         positions: dict[Place, int],

@@ -48,6 +48,11 @@ class SessionRow:
     def name(self) -> Key:
         return self.tenant, self.session
 
+    @property
+    def said(self) -> str:
+        """The text by which it is searched."""
+        return self.session
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"changed": format_ms(self.changed)}
 
@@ -76,6 +81,11 @@ class PatternRow:
     @property
     def name(self) -> Key:
         return self.tenant, self.type, self.key
+
+    @property
+    def said(self) -> str:
+        """The text by which it is searched."""
+        return f"{self.title} {self.type} {self.key}"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"changed": format_ms(self.changed)}

@@ -37,6 +37,7 @@ from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
 from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
+from hmx_pipeline.store.projection import sample_score
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.search import Search, state_version
 from hmx_pipeline.store.source_cache import read_artifact
@@ -226,6 +227,17 @@ class Store:
             some = [Lost(keys, "contribution", each) for each in contribution_ids[start : start + CONTRIBUTIONS]]
             found += map(_json, self._sound(some))
         return found
+
+    def session_contributions(self, tenant_id: str, session_id: str, segment_ids: Sequence[str]) -> list[Json]:
+        """Returns the contributions of those of a session's segments that have these ids, which are those of their
+        first events."""
+        samples, wanted = self._keys.tenant(tenant_id).samples, set(segment_ids)
+        with reachable(), self._client.pipeline(transaction=False) as pipe:
+            for score in (sample_score(session_id, each) for each in segment_ids):
+                pipe.zrangebyscore(samples, score, score)
+            ids = [unquote(name.decode().rpartition(":")[2]) for found in pipe.execute() for name in found]
+        some = (each for each in self.get_contributions(tenant_id, ids) if each is not None and not each["withdrawn"])
+        return [each for each in some if each["session_id"] == session_id and each["segment_id"] in wanted]
 
     def _get(self, lost: Lost) -> Json | None:
         ((value, sound),) = examined(self._client, [lost])

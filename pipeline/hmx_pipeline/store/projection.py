@@ -128,13 +128,18 @@ def project_contribution(changes: Changes, record: TopicRecord) -> None:
         return
     tenant = changes.of(fields["tenant_id"])
     name, pattern = fields["contribution_id"], Pattern(fields["pattern_type"], fields["pattern_key"])
-    score = segment_rank(fields["session_id"], fields["segment_id"]) >> _UNSCORED_BITS
+    score = sample_score(fields["session_id"], fields["segment_id"])
     precedes = pattern in PRECEDENTS
     card = _precedent_card(value, fields, score) if precedes else None
     tenant.contribution(pattern.text, name, score, value)
     if precedes:
         tenant.precedent(name, record.partition, record.offset, card)
     tenant.version(record.topic, record.partition, record.offset)
+
+
+def sample_score(session_id: str, segment_id: str) -> int:
+    """Returns the score of a segment's contributions in samples."""
+    return segment_rank(session_id, segment_id) >> _UNSCORED_BITS
 
 
 def _precedent_card(value: bytes, fields: dict[str, Any], score: int) -> bytes | None:

@@ -73,10 +73,39 @@ export function artifact(place, id) {
         versions(it)),
       card("What it says", readable(it.content),
         folded("as JSON", () => make("pre", { tabindex: "0" }, JSON.stringify(it, null, 2)))),
+      it.supersedes ? changes(it) : null,
       card("What it rests on", soft(`${plural(it.source_memory_ids.length, "contribution")} of sessions, ${plural(it.source_events.length, "event")}. `,
         code(`hmx explain ${id}`), " shows what was checked."), sources(it)),
-    ];
+    ].filter(Boolean);
   });
+}
+
+// What this version says that the one before did not, and the other way round, path by path.
+function changes(it) {
+  const place = make("div");
+  into(place, async () => {
+    const before = await one(it.supersedes).catch(() => null);
+    if (!before) return soft("Memory no longer holds the version before.");
+    const was = said(before), is = said(it);
+    const lacking = (path, from, to) => [...from.get(path) ?? []].filter(value => !to.get(path)?.has(value));
+    const lines = [...new Set([...was.keys(), ...is.keys()])].flatMap(path =>
+      [["del", was, is], ["ins", is, was]].flatMap(([tag, from, to]) =>
+        lacking(path, from, to).map(value => make(tag, {}, make("span", { class: "soft" }, path), " ", marked(value)))));
+    return lines.length ? make("div", { class: "diff" }, lines) : soft("It says the same; its evidence or status changed.");
+  });
+  return card("What changed since the version before", place);
+}
+
+// Path → the values of a version there. Places in lists do not count, so that what moved stays the same.
+function said(it) {
+  const found = new Map();
+  const walk = (value, path) => {
+    if (value === null || value === undefined || value === "") return;
+    if (typeof value === "object") for (const [name, each] of Object.entries(value)) walk(each, Array.isArray(value) ? path : [...path, words(name)]);
+    else found.set(path.join(" › "), (found.get(path.join(" › ")) ?? new Set()).add(String(value)));
+  };
+  walk({ title: it.title, summary: it.summary, confidence: fixed(it.confidence), runs: it.observed_count, ...it.content }, []);
+  return found;
 }
 
 // Links to the earlier and later versions that memory still holds.

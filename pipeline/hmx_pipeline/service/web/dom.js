@@ -7,7 +7,7 @@ export function make(tag, attributes = {}, ...children) {
     else if (value === true) made.setAttribute(name, "");
     else if (value !== false && value !== undefined && value !== null) made.setAttribute(name, value);
   }
-  made.append(...children.flat().filter(child => child !== null && child !== undefined));
+  made.append(...children.flat().filter(child => child !== null && child !== undefined && child !== false));
   return made;
 }
 
@@ -75,7 +75,7 @@ export function table(caption, columns, rows, { sorted, by } = {}) {
     make(n ? "td" : "th", { class: column.number ? "number" : column.keep && "keep", scope: n ? null : "row" }, cell(column.cell(row))))));
   const made = make("table", {}, make("caption", { class: "hidden" }, caption),
     make("thead", {}, make("tr", {}, head)), make("tbody", {}, body));
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+  return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption }, made);
 }
 const cell = value => typeof value === "number" ? number(value) : value ?? "";
 

@@ -6,7 +6,7 @@ import { sources } from "./trace.js";
 
 const KINDS = ["memory", "policy", "entity", "relation", "conflict"];
 const STATUSES = { "what holds": ["active", "unresolved"], "what was replaced": ["superseded", "resolved"], "what was withdrawn": ["withdrawn"] };
-const SOON_MS = 1500;
+const SOON_MS = 1000, TRIES = 60;
 const kept = { tenant: null, form: null };
 
 export function knowledge(place, id) {
@@ -70,7 +70,7 @@ async function shown(place, id) {
         authority ? `Said by: ${words(authority)}. ` : "", code(`hmx explain ${id}`), " says what would outweigh it."),
       ruling && make("p", {}, badge(`${ruling.verb}ed`),
         ruling.by ? ` by ${ruling.by === "operator" ? "an operator" : "its user"}` : " by a ruling", ruling.reason ? `, because: ${ruling.reason}` : ""),
-      it.superseded_by && make("p", {}, "Replaced by ", link(it.superseded_by, "knowledge", it.superseded_by)),
+      it.superseded_by && make("p", {}, "It was replaced: ", link("what holds now", "knowledge", it.superseded_by)),
       folded("as JSON", () => make("pre", { tabindex: "0" }, JSON.stringify(it, null, 2)))),
     ruled(place, it),
     card("What it rests on", sources(it)),
@@ -86,9 +86,9 @@ function ruled(place, it) {
     const body = Object.fromEntries((verb === "correct" ? ["text", "value", "reason"] : ["reason"])
       .map(name => [name, given.get(name)]).filter(([, value]) => value));
     into(said, async () => {
-      const { stated } = await rule(it.record_id, verb, body);
-      setTimeout(() => place.isConnected && into(place, () => shown(place, it.record_id)), SOON_MS);
-      return soft("The ruling is in the log; memory follows in a moment. ", stated && link("What holds now", "knowledge", stated));
+      await rule(it.record_id, verb, body);
+      follow(place, it, TRIES);
+      return soft("The ruling is in the log; memory follows in a moment.");
     });
   } },
   make("div", { class: "fields" },
@@ -99,6 +99,14 @@ function ruled(place, it) {
     make("button", { value: verb, class: verb === "correct" ? "" : "quiet" }, verb))));
   return card("Rule on it", soft("Correct: the new text or value holds instead. Confirm: it holds, whatever others say. ",
     "Retract: it stays out until it is confirmed."), form, said);
+}
+
+// Shows the record again once memory has followed the ruling.
+async function follow(place, it, tries) {
+  const now = await record(it.record_id).catch(() => it);
+  if (!place.isConnected) return;
+  if (tries && JSON.stringify(now) === JSON.stringify(it)) setTimeout(follow, SOON_MS, place, it, tries - 1);
+  else into(place, () => shown(place, it.record_id));
 }
 
 // Erasure asks for the name twice, because nothing brings back what it takes.

@@ -102,7 +102,7 @@ function tiles(told) {
 const unknown = () => make("span", {}, "unknown: ", code("HMX_PROCESSES"), " must name the workers");
 
 function tile(title, value, said, chart, warns) {
-  return make("section", { class: `tile${warns ? " warns" : ""}`, "aria-label": title },
+  return make("div", { class: `tile${warns ? " warns" : ""}`, role: "group", "aria-label": title },
     make("h2", {}, title), make("p", { class: "value" }, value), make("p", { class: "soft" }, said), chart);
 }
 
@@ -154,8 +154,7 @@ function stage([name, { partitions: rows, lag }]) {
     folded(`${plural(rows.length, "partition")} of ${name}`, () => table(`Partitions of the stage ${name}`, [
       { title: "partition", number: true, cell: row => row.partition },
       { title: "position", number: true, cell: row => row.position },
-      { title: "behind", number: true, cell: row => row.lag },
-      { title: "", cell: row => bar(row.lag, most, `${row.lag} behind`) },
+      { title: "behind", number: true, cell: row => make("span", {}, bar(row.lag, most, "share of the most"), ` ${number(row.lag)}`) },
       { title: "for", number: true, cell: row => row.lag ? seconds(row.lag_seconds) : "–" },
       { title: "waiting", number: true, cell: row => row.waiting ?? "–" },
       { title: "state", number: true, cell: row => row.state ?? "–" },
@@ -181,7 +180,7 @@ function processes(found) {
   return card("Processes", table("Processes", [
     { title: "process", cell: ([name]) => name },
     { title: "is", cell: ([, one]) => make("span", { class: `badge ${one.ready ? "active" : "rejected"}` }, one.ready ? "ready" : "not ready") },
-    { title: "says", cell: ([, one]) => make("span", { class: "soft" }, one.said) },
+    { title: "says", cell: ([, one]) => make("span", { class: "soft" }, one.said.trim().replaceAll("\n", "; ")) },
   ], rows));
 }
 

@@ -1,10 +1,11 @@
 // Stage tables: one row per session, one row per pattern.
 
 import { rows } from "./api.js";
-import { ago, badge, card, code, confidence, into, link, make, number, soft, table, words } from "./dom.js";
+import { ago, badge, card, code, confidence, field, into, link, make, number, soft, table, words } from "./dom.js";
+import { session } from "./session.js";
 
 const SESSIONS = [
-  { title: "session", sort: "session", cell: row => row.session },
+  { title: "session", sort: "session", cell: row => link(row.session, "sessions", row.session) },
   { title: "released", sort: "released", number: true, cell: row => row.released },
   { title: "waiting", sort: "waiting", number: true, cell: row => row.waiting || "–" },
   { title: "next sequence", number: true, cell: row => row.next === null ? "–" : number(row.next) },
@@ -24,22 +25,31 @@ const PATTERNS = [
   { title: "changed", sort: "changed", cell: row => ago(row.changed) },
 ];
 
-export const sessions = place => view(place, {
+export const sessions = (place, id, event) => id ? session(place, id, event) : view(place, {
   name: "sessions", title: "Sessions", columns: SESSIONS, sort: "changed",
   about: "The tenant's sessions in state. A waiting session has a gap: it waits for the missing sequence until the reorder window ends.",
-  empty: "No session of this tenant is in state. Sessions are forgotten after 24 h of silence.",
+  empty: "No session of this tenant is in state. Sessions leave it after 24 h of silence.",
+  none: text => ["No session in state has this in its name. ", link(`Look for the session ${text} in the log`, "sessions", text)],
 });
 export const patterns = place => view(place, {
   name: "patterns", title: "Patterns", columns: PATTERNS, sort: "contributions",
-  about: "The tenant's patterns: contributions of segments, and the newest artifact compiled from them.",
+  about: "The tenant's patterns: contributions of segments, and the newest artifact compiled from them. " +
+    "The kinds run, course, touched, ending and conduct only collect what others are compiled from.",
   empty: "No pattern of this tenant has evidence yet: segments contribute when they close, or when `hmx wait` flushes them.",
+  none: () => ["No pattern has this in its title, kind or key."],
 });
 
-function view(place, { name, title, columns, sort, about, empty }) {
+function view(place, { name, title, columns, sort, about, empty, none }) {
   let by = sort, limit = 50;
-  const shown = make("div");
+  const shown = make("div", { "aria-live": "polite" });
+  const form = make("form", { onsubmit: event => { event.preventDefault(); load(); } },
+    make("div", { class: "fields" }, field("text", "Find", { type: "search", size: 24, placeholder: "part of a name", oninput: () => load() })));
+  let asked = 0;
   const load = () => into(shown, async () => {
-    const { totals, complete, rows: found } = await rows(name, by, limit);
+    const text = form.elements.text.value.trim(), mine = ++asked;
+    const { totals, complete, rows: found } = await rows(name, by, limit, text);
+    if (mine !== asked) return [...shown.childNodes];
+    if (!found.length && text) return soft(...none(text));
     if (!found.length && complete) return soft(empty, " ", code("hmx publish sessions.ndjson"), " adds some.");
     const all = totals[name];
     return [
@@ -49,10 +59,10 @@ function view(place, { name, title, columns, sort, about, empty }) {
       table(title, columns, found, { sorted: by, by: other => { by = other; load(); } }),
       found.length < all && limit < 500
         ? make("button", { type: "button", class: "quiet", onclick: () => { limit = 500; load(); } },
-          `Show ${number(Math.min(all, 500))} of ${number(all)}`)
+          all > 500 ? `Show 500 of ${number(all)}` : `Show all ${number(all)}`)
         : soft(found.length < all ? `${number(all - found.length)} more: ` : "", found.length < all ? code(`hmx table ${name}`) : ""),
     ];
   });
-  place.append(card(title, soft(about), shown));
+  place.append(card(title, soft(about), form, shown));
   load();
 }

@@ -1,9 +1,9 @@
 // Traces an entry back to its source events.
 
 import { artifact, contribution, events, knowledge } from "./api.js";
-import { folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
+import { badge, folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
 
-const SHOWN = 8, MORE = 100, EVIDENCE = 50;
+const SHOWN = 8, MORE = 100, EVIDENCE = 50, DOTS = 24;
 
 // The events of a pack entry, with the source that names them.
 export async function origin(entry, sources) {
@@ -41,7 +41,7 @@ async function looked(ids, session) {
 function line(event) {
   if (event.gone) return make("li", { class: "soft" }, `${event.event_id}: ${event.gone}`);
   return make("li", {}, folded(make("span", {}, make("b", {}, event.event_type), " ", said(event.content)),
-    () => [soft(when(event.timestamp), ` · session ${event.session_id} · sequence ${number(event.sequence)} · ${event.agent_id}`),
+    () => [soft(when(event.timestamp), " · session ", link(event.session_id, "sessions", event.session_id, event.event_id), ` · sequence ${number(event.sequence)} · ${event.agent_id}`),
       make("pre", { tabindex: "0" }, JSON.stringify(event, null, 2))]));
 }
 
@@ -53,10 +53,14 @@ function said(content) {
   return text.length > 140 ? `${text.slice(0, 139)}…` : text;
 }
 
+// A segment: its session, outcome and time, a dot for each event that it brought, and the events themselves.
 export function evidence(it) {
-  const title = make("span", {}, make("b", {}, `session ${it.session_id}`), ` ${words(it.outcome ?? "unknown")}, `,
-    when(new Date(it.first_at).toISOString()), make("span", { class: "soft" }, ` · ${plural(it.source_events.length, "event")}`));
-  return folded(title, () => lines(it.source_events, it.session_id));
+  const outcome = it.outcome ?? "unknown";
+  const dots = it.source_events.slice(0, DOTS).map(() => make("i", { class: "dot" }));
+  return make("div", { class: `branch ${outcome}` },
+    make("p", {}, link(it.session_id, "sessions", it.session_id, it.source_events[0]), " ", badge(outcome), " ", make("span", { class: "soft" }, when(new Date(it.first_at).toISOString())),
+      make("span", { class: "dots", "aria-hidden": "true" }, dots)),
+    folded(plural(it.source_events.length, "event"), () => lines(it.source_events, it.session_id)));
 }
 
 // The contributions that a record or artifact is made from, newest first; else its events.
@@ -66,7 +70,7 @@ export function sources(it) {
     const ids = it.source_memory_ids.slice(0, EVIDENCE);
     const found = (await Promise.all(ids.map(id => contribution(id).catch(() => null)))).filter(Boolean);
     if (!found.length) return it.source_events.length ? lines(it.source_events) : soft("Memory no longer holds its evidence.");
-    return [...found.sort((a, b) => b.first_at - a.first_at).map(evidence),
+    return [make("div", { class: "tree" }, found.sort((a, b) => b.first_at - a.first_at).map(evidence)),
       it.source_memory_ids.length > ids.length ? soft(`and ${number(it.source_memory_ids.length - ids.length)} more`) : ""];
   });
   return place;

@@ -1,0 +1,121 @@
+"""`GET /v1/hmx/sessions/{session_id}`: a session's events in order, its segments, and what was learnt from each.
+
+Enters: a session, and where to begin in its order. Leaves: bounded views. Events are read from Kafka, which alone has
+all of them and what came twice; what was learnt is read from memory. Raises ProblemError if either does not answer.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Annotated, Any, Final
+
+import msgspec
+import orjson
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from hmx_pipeline.contracts.episode import RESERVED
+from hmx_pipeline.contracts.event import Id
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.limits import INTEGER_MAX, MB
+from hmx_pipeline.kafka.consumer_lag import Place
+from hmx_pipeline.kafka.range_reader import PassingRecord
+from hmx_pipeline.queries.session_timeline import SessionTimeline, episode_origin, timeline
+from hmx_pipeline.service import path_ids  # noqa: F401  the route below says `:id`
+from hmx_pipeline.service.access import WholeReader
+from hmx_pipeline.service.fair_turns import FairTurns
+from hmx_pipeline.service.memory import JSON, missing, store_of
+from hmx_pipeline.service.problems import ProblemKind, unavailable
+from hmx_pipeline.service.streams import erased_of, hidden
+from hmx_pipeline.service.subscriptions import FAILURES, Subscriptions
+from hmx_pipeline.topology import EPISODES, EVENTS
+
+MOST: Final = 500
+BYTES: Final = 8 * MB
+"""Most events of one answer, and most bytes that are read for it."""
+SEARCH_S: Final = 60.0
+"""The session's partitions are searched no longer."""
+
+Json = dict[str, Any]
+
+
+class _Named(msgspec.Struct):
+    event_id: str
+
+
+_named: Final = msgspec.json.Decoder(_Named).decode
+
+router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
+
+
+@router.get("/sessions/{session_id:id}", responses={200: {"model": SessionTimeline}})
+async def get_session(
+    request: Request,
+    tenant: WholeReader,
+    session_id: Id,
+    begin: Annotated[int, Query(ge=0, le=INTEGER_MAX, description="`next` of the answer before")] = 0,
+) -> Response:
+    """Returns a session's events in order, the segments that begin among them, and what was learnt from each."""
+    following: Subscriptions = request.app.state.following
+    limit = asyncio.timeout(SEARCH_S)
+    try:
+        async with limit:
+            with following.counted(tenant, "session"):
+                episodes, more = await _episodes(request, tenant, session_id, begin)
+                again = await _again(following, session_key(tenant, session_id).encode(), episodes)
+    except FAILURES as error:
+        detail = f"Kafka does not answer: {type(error).__name__}"
+        if limit.expired():
+            detail = f"no {SEARCH_S:.0f} s suffice to search its partition: GET /v1/hmx/events?session= has no limit"
+        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, detail) from None
+    if not episodes:
+        raise missing(request, "session")
+    turns: FairTurns = request.app.state.reading
+    found = await turns.run(tenant, timeline, store_of(request), tenant, episodes, more, again)
+    return Response(found.to_json(), media_type=JSON)
+
+
+async def _episodes(request: Request, tenant: str, session_id: str, begin: int) -> tuple[list[Json], int | None]:
+    """Returns the session's episodes from a position in its order on, and where the next ones begin."""
+    following: Subscriptions = request.app.state.following
+    start = await following.start(tenant, None, from_start=True)
+    erased, key = await erased_of(request), session_key(tenant, session_id)
+    places = [place for place in sorted(start.positions) if place[0] == EPISODES]
+    place, found, size = places[partition_of(key, len(places))], list[Json](), 0
+    async for record in _of_session(following, key.encode(), place, start.positions[place], start.ends[place]):
+        if record.value is None or hidden(erased, record):
+            continue
+        episode = orjson.loads(record.value)
+        if (index := episode["metadata"][RESERVED]["release"]["index"]) < begin:
+            continue
+        size += len(record.value)
+        if len(found) == MOST or (found and size > BYTES):
+            return found, index
+        found.append(episode)
+    return found, None
+
+
+async def _again(following: Subscriptions, key: bytes, episodes: list[Json]) -> Counter[str]:
+    """Returns how often events with these ids came besides those that were released."""
+    again: Counter[str] = Counter()
+    if episodes:
+        released = {episode_origin(episode).offset for episode in episodes}
+        place = (EVENTS, episode_origin(episodes[0]).partition)
+        async for record in _of_session(following, key, place, min(released), await following.end(place)):
+            if record.offset not in released:
+                with suppress(msgspec.DecodeError):
+                    again[_named(record.value or b"").event_id] += 1
+    return again
+
+
+async def _of_session(
+    following: Subscriptions, key: bytes, place: Place, begin: int, end: int
+) -> AsyncGenerator[PassingRecord]:
+    steps = following.stored({place: begin}, {place: end}, [place], key.__eq__, lambda: not following.stopping)
+    async with aclosing(steps):
+        async for step in steps:
+            if isinstance(step, PassingRecord):
+                yield step
+    if following.stopping:
+        raise unavailable(ProblemKind.BUSY, "the service stops: ask again")

@@ -1,0 +1,67 @@
+"""The pages that the service shows: all of them, every link leads to one, and nothing in them is more than text."""
+
+import re
+from posixpath import dirname, join, normpath
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from hmx_pipeline.service import documentation, problems
+from tests.support.documents import DOCS
+
+NAMES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    app = FastAPI(docs_url=None, redirect_slashes=False)
+    app.include_router(documentation.router)
+    problems.install(app)
+    return TestClient(app)
+
+
+def ids(client: TestClient, name: str) -> set[str]:
+    return set(re.findall(r'<h\d id="([^"]+)"', client.get(f"/docs/{name}").text))
+
+
+def test_every_page_is_shown_and_every_link_leads_to_a_page_and_a_heading(client: TestClient) -> None:
+    followed = 0
+    for name in NAMES:
+        answer = client.get(f"/docs/{name}")
+        assert answer.status_code == 200, name
+        body = answer.text.partition("<main")[2]
+        for target in re.findall(r'<a href="(?!https?:)([^"]+)"', body):
+            path, _, heading = target.partition("#")
+            there = normpath(join(dirname(name), path)) if path else name
+            assert there in NAMES, (name, target)
+            assert not heading or heading in ids(client, there), (name, target)
+            followed += 1
+    assert followed > 100
+
+
+def test_pages_load_nothing_and_run_nothing(client: TestClient) -> None:
+    for path in ("", *NAMES, "search?q=kafka"):
+        answer = client.get(f"/docs/{path}")
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert not re.search(r"<script|<img|<!--|src=", answer.text.partition("<main")[2])
+
+
+def test_a_search_finds_sections_with_all_words_those_with_them_in_the_title_first(client: TestClient) -> None:
+    found = client.get("/docs/search", params={"q": "Dead LETTERS"}).text
+    assert re.search(r'<a href="([^"]+)"', found.partition("<ul>")[2])[1] == "/docs/how-to/operate.md#dead-letters"
+    marks = "<script>alert(1)</script>"
+    nothing = client.get("/docs/search", params={"q": marks}).text
+    assert "0 sections" in nothing
+    assert marks not in nothing
+    assert "0 sections" in client.get("/docs/search").text
+
+
+@pytest.mark.parametrize("path", ["nope.md", "..%2FREADME.md", "%2Fetc%2Fpasswd", "index.md%00", "images/page.png"])
+def test_what_is_no_page_is_not_found(client: TestClient, path: str) -> None:
+    assert client.get(f"/docs/{path}").status_code == 404
+
+
+def test_docs_without_a_slash_leads_to_the_pages(client: TestClient) -> None:
+    assert client.get("/docs", follow_redirects=False).headers["location"] == "/docs/"
