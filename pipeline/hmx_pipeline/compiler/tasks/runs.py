@@ -13,6 +13,7 @@ from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted
 from hmx_pipeline.compiler.private_words import said_words, shared_words
 from hmx_pipeline.compiler.tasks import own_values
+from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.run_clusters import known, tasks
 from hmx_pipeline.compiler.tasks.slots import SESSIONS
 from hmx_pipeline.compiler.tasks.task_run import MEANT, act_words, begins, body, run_of, spoken_words, tokens, told
@@ -122,7 +123,7 @@ class _Meant:
 
     def by(self, runs: Sequence[Contribution]) -> list[Contribution]:
         """Return those that share two words with an action of these runs."""
-        acts = {part for c in runs for deed in run_of(c).deeds for part in deed.parts(frozenset())}
+        acts = {part for c in runs for deed in run_of(c).deeds for part in deed.parts(NONE)}
         found: set[int] = set()
         for act in acts:
             shared = Counter(number for word in act_words(act) for number in self._by_word.get(word, ()))
@@ -177,7 +178,7 @@ def _in_errors(contributions: Sequence[Contribution], values: Set[str]) -> dict[
     for c in contributions:
         named = _values_in(c.body["asked"])
         for deed in run_of(c).deeds:
-            for part in deed.parts(frozenset()):
+            for part in deed.parts(NONE):
                 named.update((*part.words, *(value for _, value in part.options if value)))
             for value in values & _values_in([deed.error]) if deed.error else ():
                 if wordlike(value):

@@ -42,6 +42,9 @@ _TOLD: Final = {
     "unknown": ("differs each time", "differ each time"),
 }
 """What a pack says of one slot, and of several."""
+_PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/]+")
+_SEVERAL: Final = 2  # a value of one part is none that is put together
+_PARTS: Final = 32
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
@@ -87,11 +90,43 @@ class Slot:
             return ""
         return value[len(self.before) : len(value) - len(self.after)]
 
+    @property
+    def slots(self) -> tuple["Slot"]:
+        return (self,)
+
+    def read(self, value: str) -> Iterator[tuple["Slot", str]]:
+        """Yield what fills it in this value."""
+        if inner := self.inner(value):
+            yield self, inner
+
     def __str__(self) -> str:
         return f"{self.before}<{self.name}>{self.after}"
 
 
-Position = str | Slot
+@dataclass(slots=True, eq=False)
+class Mixed:
+    """A value that is put together: a path, a nested argument, a text with values in it."""
+
+    between: tuple[str, ...]
+    parts: tuple["str | Slot", ...]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Slot))
+
+    def read(self, value: str) -> Iterator[tuple[Slot, str]]:
+        given = _PART.findall(value)
+        if tuple(_PART.split(value)) == self.between:
+            for part, own in zip(self.parts, given, strict=True):
+                if isinstance(part, Slot):
+                    yield from part.read(own)
+
+    def __str__(self) -> str:
+        parts = (*map(str, self.parts), "")
+        return "".join(f"{between}{part}" for between, part in zip(self.between, parts, strict=True))
+
+
+Position = str | Slot | Mixed
 
 
 def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
@@ -131,18 +166,38 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
         top = min(shown, key=lambda value: (-shown[value], value))
         if shown[top] >= _SAME * many and not (shown[top] < _SURE and _by_chance(top, lately, goals)):
             return top
-    source, before, after = source_of(pairs, goals), "", ""
+    source, before, after, given = source_of(pairs, goals), "", "", pairs
     for separators in _SEPARATORS if not source else ():
         cut = _cut(pairs, separators)
         if cut is not None and ((found := source_of(cut[2], goals)) or separators == _SEPARATORS[0]):
             (before, after, pairs), source = cut, found
             if source:
                 break
+    if not source and (mixed := _mixed(given, goals)) is not None:
+        return mixed
     shown = {**_wished(pairs), **supported(pairs, 1)} if source == "goal" else supported(pairs, 1)
     few = tuple(sorted(shown, key=lambda value: (-shown[value], value))[:_CHOICES])
     if not source:
         source = "chosen" if sum(shown.values()) >= _COPIED * many else "unknown"
     return named(Slot("", source, pairs, few, before, after), key)
+
+
+def _mixed(pairs: Pairs, goals: Goals) -> Mixed | None:
+    """Read the values part by part; None unless nearly all are put together alike, each part that differs is known from
+    somewhere, and one of them from the wish, the user or a result."""
+    forms = Counter(tuple(_PART.split(value)) for value, _ in pairs)
+    between = min(forms, key=lambda form: (-forms[form], form), default=())
+    if not _SEVERAL < len(between) <= _PARTS or forms[between] < _SAME * len(pairs):
+        return None
+    rows = [(_PART.findall(value), one) for value, one in pairs if tuple(_PART.split(value)) == between]
+    parts: list[str | Slot] = []
+    for at in range(len(between) - 1):
+        before = next((own for own in reversed(parts) if isinstance(own, str) and _LETTER.search(own)), "")
+        part = position(before, [(row[at], one) for row, one in rows], goals)
+        if isinstance(part, Mixed) or (isinstance(part, Slot) and part.source == "unknown"):
+            return None
+        parts.append(part)
+    return Mixed(between, tuple(parts)) if any(p.source in _SOURCES for p in parts if isinstance(p, Slot)) else None
 
 
 def _lately(pairs: Pairs) -> Pairs:
