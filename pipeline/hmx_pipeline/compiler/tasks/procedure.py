@@ -205,7 +205,8 @@ def _unclear(template: Template) -> bool:
 def _brings_trouble(
     step: ProcedureStep, steps: Sequence[ProcedureStep], runs: Sequence[Run], options: Readings
 ) -> bool:
-    """Return True for an optional step after which other steps fail more often than without it."""
+    """Return True for an optional step after which other steps fail more often than without it, or that is mostly done
+    because another has failed: it is a way out."""
     if not step.optional:
         return False
     others = [each.template for each in steps if each is not step]
@@ -214,7 +215,28 @@ def _brings_trouble(
         at = next((i for i, deed in enumerate(run.deeds) if _does(step.template, deed, options)), None)
         rest = run.deeds[at or 0 :]
         after[at is not None].append(any(d.ok is False and any(_does(o, d, options) for o in others) for d in rest))
-    return all(after.values()) and _share_of(after[True]) - _share_of(after[False]) >= _WORSE
+    if all(after.values()) and _share_of(after[True]) - _share_of(after[False]) >= _WORSE:
+        return True
+    return (
+        _share_of(
+            [
+                _mends(step.template, others, run, options)
+                for run in runs
+                if any(_does(step.template, deed, options) for deed in run.deeds)
+            ]
+        )
+        > _OFTEN
+    )
+
+
+def _mends(template: Template, others: Sequence[Template], run: Run, options: Readings) -> bool:
+    """Return True if it came after another step had failed, and that step was done once more after it."""
+    at = next(i for i, deed in enumerate(run.deeds) if _does(template, deed, options))
+    return any(
+        any(deed.ok is False and _does(other, deed, options) for deed in run.deeds[:at])
+        and any(deed.ok is not False and _does(other, deed, options) for deed in run.deeds[at:])
+        for other in others
+    )
 
 
 def _does(template: Template, deed: RunAction, options: Readings) -> bool:

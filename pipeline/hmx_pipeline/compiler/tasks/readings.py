@@ -74,9 +74,7 @@ def _wholes(runs: Iterable["Run"]) -> Readings:
             if whole is not None:
                 forms[whole.form].add(run.session)
                 first[whole.form] = min(begin, first.get(whole.form, begin))
-    return frozenset(
-        form for form, own in forms.items() if len(own) >= _SESSIONS and len(own) >= _OFTEN * len(firsts[first[form]])
-    )
+    return frozenset(form for form, own in forms.items() if len(own) > _OFTEN * len(firsts[first[form]]))
 
 
 def _begin(line: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_letters
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.change_points import turned
@@ -47,6 +48,8 @@ _SEVERAL: Final = 2  # a value of one part is none that is put together
 _PARTS: Final = 32
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
+_BEGINS: Final = re.compile("[A-Za-z_]")
+"""Of a slot's name: what fills in templates takes letters that programs take in names."""
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
 FROM_OUTSIDE: Final = ("goal", "user")
 _SOURCES: Final = {"goal": 0, "user": 1, "earlier": 2}
@@ -164,15 +167,16 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
     many = len({(value, one.run.session) for value, one in lately})
     if shown:
         top = min(shown, key=lambda value: (-shown[value], value))
-        if shown[top] >= _SAME * many and not (shown[top] < _SURE and _by_chance(top, lately, goals)):
+        if shown[top] >= _SAME * many and not _by_chance(top, shown[top], lately, goals):
             return top
     source, before, after, given = source_of(pairs, goals), "", "", pairs
     for separators in _SEPARATORS if not source else ():
-        cut = _cut(pairs, separators)
-        if cut is not None and ((found := source_of(cut[2], goals)) or separators == _SEPARATORS[0]):
-            (before, after, pairs), source = cut, found
-            if source:
-                break
+        cuts = [(source_of(cut[2], goals), cut) for cut in _cuts(given, separators)]
+        known = [each for each in cuts if each[0]]
+        if known or (cuts and separators == _SEPARATORS[0]):
+            source, (before, after, pairs) = known[0] if known else cuts[-1]
+        if source:
+            break
     if not source and (mixed := _mixed(given, goals)) is not None:
         return mixed
     shown = {**_wished(pairs), **supported(pairs, 1)} if source == "goal" else supported(pairs, 1)
@@ -187,7 +191,7 @@ def _mixed(pairs: Pairs, goals: Goals) -> Mixed | None:
     somewhere, and one of them from the wish, the user or a result."""
     forms = Counter(tuple(_PART.split(value)) for value, _ in pairs)
     between = min(forms, key=lambda form: (-forms[form], form), default=())
-    if not _SEVERAL < len(between) <= _PARTS or forms[between] < _SAME * len(pairs):
+    if not _SEVERAL < len(between) <= _PARTS or forms[between] < _COPIED * len(pairs):
         return None
     rows = [(_PART.findall(value), one) for value, one in pairs if tuple(_PART.split(value)) == between]
     parts: list[str | Slot] = []
@@ -253,30 +257,30 @@ def _of_users(pairs: Pairs) -> bool:
     return len(by) >= SESSIONS and len(tops) == len(by) and several > len(by) and mine >= _OWN * several
 
 
-def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
-    """Return True if the value may be equal by chance so far: each session took it from a text before, and no user
-    asked for it."""
+def _by_chance(value: str, sessions: int, pairs: Pairs, goals: Goals) -> bool:
+    """Return True if the value may be equal by chance: each session took it from its wish, where other wishes have
+    others; or, in few sessions so far, from a text before, and no user asked for it."""
     own = [one for given, one in pairs if given == value]
     if all(_copied(value, one, goals) for one in own):
         return True
-    if all(value in one.run.named for one in own):
+    if sessions >= _SURE or all(value in one.run.named for one in own):
         return False
     id_like = any(map(str.isdigit, value))
     return id_like and all(value in one.deed.seen or within(value, goal_of(one.run)) for one in own)
 
 
-def _cut(pairs: Pairs, separators: str) -> tuple[str, str, Pairs] | None:
-    """Split off the common prefix and suffix at separators: `deploy/x`, `deploy/y` → `deploy/` and the rest."""
+def _cuts(pairs: Pairs, separators: str) -> Iterator[tuple[str, str, Pairs]]:
+    """Split off the common suffix and each common prefix at separators, the shortest first: `deploy/x`, `deploy/y` →
+    `deploy/` and the rest."""
     subjects = {one.run.subject for _, one in pairs}
     if len({one.run.session for _, one in pairs}) < SESSIONS or (any(subjects) and len(subjects) < SESSIONS):
-        return None
+        return
     values = [value for value, _ in pairs]
     separator = re.compile(f"[{re.escape(separators)}]")
-    before = _up_to(separator, common_start(values))
-    after = _up_to(separator, common_start([value[len(before) :][::-1] for value in values]))[::-1]
-    if not (before or after):
-        return None
-    return before, after, [(value[len(before) : len(value) - len(after)], one) for value, one in pairs]
+    longest = _up_to(separator, common_start(values))
+    after = _up_to(separator, common_start([value[len(longest) :][::-1] for value in values]))[::-1]
+    for begin in [*([0] if after else ()), *(found.end() for found in separator.finditer(longest))]:
+        yield longest[:begin], after, [(value[begin : len(value) - len(after)], one) for value, one in pairs]
 
 
 def common_start(values: Sequence[str]) -> str:
@@ -296,9 +300,9 @@ def named(slot: Slot, key: str = "") -> Slot:
     """Name a slot after its option or argument, else after the word that mostly precedes its value in the goal, else
     after its shape."""
     name = _key_name(key)
-    chosen = name or _goal_name(slot) or _shape(slot)
+    chosen = next(filter(_BEGINS.match, (name, _goal_name(slot))), "") or _shape(slot)
     slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # a page hides `<table>`
-    slot.keyed = bool(name)
+    slot.keyed = chosen.endswith(name) and bool(name)
     return slot
 
 
@@ -389,8 +393,10 @@ def _look(value: str) -> str:
 
 
 def _masked(values: Sequence[str]) -> str:
-    """Values of one shape: what all begin with stays."""
+    """Values of one shape: what all begin with stays, but no part of their letters."""
     kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
+    if any(_LETTER.match(value, kept) for value in values):
+        kept = len(values[0][:kept].rstrip(ascii_letters))
     return values[0][:kept] + _look(values[0])[kept:]
 
 

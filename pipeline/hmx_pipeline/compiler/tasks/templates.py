@@ -25,7 +25,7 @@ from hmx_pipeline.compiler.tasks.slots import (
     supported,
 )
 from hmx_pipeline.compiler.tasks.task_run import MEANT, Run, act_words, spoken_words
-from hmx_pipeline.segments.commands import OPEN, Simple, quoted, within, wordlike
+from hmx_pipeline.segments.commands import OPEN, Simple, is_option, quoted, within, wordlike
 
 _OFTEN: Final = 0.5  # share of instances with an option that makes it part of the template
 _FORMS: Final = 0.6
@@ -212,8 +212,10 @@ def _template(instances: Sequence[Instance], goals: Goals, tail: int | None = No
     first = instances[0].simple
     fixed = first.form.split(" ") if first.form and not first.tool else [OPEN] * (places + 1)
     words: list[Position] = [
-        position(option, [(one.simple.words[i], one) for one in instances], goals) if own == OPEN else first.words[i]
-        for i, (option, own) in enumerate(pairwise(fixed))
+        position(before if is_option(before) else "", [(one.simple.words[i], one) for one in instances], goals)
+        if own == OPEN
+        else first.words[i]
+        for i, (before, own) in enumerate(pairwise(fixed))
     ]
     rest = [(word, one) for one in instances for word in one.simple.words[places:]]
     if tail is not None and rest:
