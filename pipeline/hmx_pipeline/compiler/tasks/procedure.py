@@ -14,7 +14,7 @@ from hmx_pipeline.compiler.tasks.change_points import share_now, turned
 from hmx_pipeline.compiler.tasks.goals import alike, goals
 from hmx_pipeline.compiler.tasks.readings import Readings, readings
 from hmx_pipeline.compiler.tasks.remedies import Remedy, remedies
-from hmx_pipeline.compiler.tasks.slots import Goals, Instance, Slot, goal_of, unified
+from hmx_pipeline.compiler.tasks.slots import Goals, Instance, Slot, constants, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.compiler.tasks.templates import Template, share_obeyed, templates, with_told_options
 from hmx_pipeline.segments.commands import Simple, within, wordlike
@@ -198,8 +198,11 @@ def _refused(template: Template, run: Run, options: Readings) -> bool:
 
 
 def _unclear(template: Template) -> bool:
-    """Return True if the step cannot be done with what is known."""
-    return any(slot.source == "unknown" for slot in template.slots)
+    """Return True if the step cannot be done with what is known, or is any call of a tool that does several things."""
+    sources = {slot.source for slot in template.slots}
+    return "unknown" in sources or (
+        sources == {"chosen"} and template.tool and not any(map(constants, template.values))
+    )
 
 
 def _brings_trouble(

@@ -6,7 +6,7 @@ result depends on the set of runs only.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SESSIONS: Final = 2
 _OFTEN: Final = 0.5
+_MOSTLY: Final = 0.6
 _SOME: Final = 0.25
 _PIECE: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/:?]+")
 
@@ -84,10 +85,11 @@ def _begin(line: str) -> Iterator[str]:
 
 
 def _naming(runs: Iterable["Run"]) -> Readings:
-    """Words in the arguments of calls whose tool most runs use for several things: those that a run has in one call and
-    not in another, and that two sessions have and no wish."""
+    """Words in the arguments of calls that tell what a tool does: some run has several in one place, as most runs have,
+    or most have the same there. They are words of two sessions, and of no wish."""
     several: dict[tuple[str, str], set[str]] = defaultdict(set)
     used: dict[tuple[str, str], set[str]] = defaultdict(set)
+    same: dict[tuple[str, str], Counter[tuple[str, ...]]] = defaultdict(Counter)
     having: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     by: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for run in runs:
@@ -102,9 +104,14 @@ def _naming(runs: Iterable["Run"]) -> Readings:
                     by[deed.name, key, word].add(run.subject)
         for place, own in calls.items():
             used[place].add(run.session)
+            same[place].update(own)
             if len(own) > 1:
                 several[place].add(run.session)
-    places = {p for p, own in several.items() if len(own) >= _SESSIONS and len(own) >= _OFTEN * len(used[p])}
+    places = {
+        place
+        for place, own in several.items()
+        if len(own) >= _OFTEN * len(used[place]) or max(same[place].values()) >= _MOSTLY * len(used[place])
+    }
     found = {
         f"{tool} {key} {word}"
         for (tool, key, word), own in having.items()

@@ -68,9 +68,15 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
     told = [c for c in contributions if c.pattern_key == TOLD]
     done = [c for c in contributions if c.pattern_key == KEY]
     by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(done, told)}
-    slots = _slots(done)
+    slots, persons = _slots(done), _own_places(done)
     runs = [
-        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], _without(slots, c.body), _went_well(c))
+        known(
+            name,
+            segment_rank(c.session_id, c.segment_id),
+            c.body["said"],
+            _without(slots, persons, c.body),
+            _went_well(c),
+        )
         for name, c in by_name.items()
     ]
     found = {}
@@ -94,10 +100,25 @@ def _slots(contributions: Sequence[Contribution]) -> set[str]:
     return {act for act, own in values.items() if len(own) > 1 and own.total() >= _MOSTLY * runs[act]}
 
 
-def _without(slots: Set[str], body: Mapping[str, Any]) -> list[str]:
-    """What was done, without the words that fill these."""
+def _own_places(contributions: Sequence[Contribution]) -> set[str]:
+    """Options and arguments of which each subject has values of its own: they say who did it, and not what."""
+    by: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    times: Counter[str] = Counter()
+    for c in contributions:
+        for feature in c.body["done"] if c.body["subject"] else ():
+            place, given, value = feature.partition("=")
+            if given:
+                by[place][value].add(c.body["subject"])
+                times[place] += 1
+    several = ((place, own) for place, own in by.items() if len(own) > 1 and times[place] > len(own))
+    return {place for place, own in several if all(len(subjects) == 1 for subjects in own.values())}
+
+
+def _without(slots: Set[str], own: Set[str], body: Mapping[str, Any]) -> list[str]:
+    """What was done, without the words that fill these, and without values that are somebody's own."""
     filled = [feature for feature in body.get("taken", ()) if feature.rpartition(" ")[0] in slots]
-    return [f for f in body["done"] if not any(f == each or f.startswith(f"{each} ") for each in filled)]
+    done = (f for f in body["done"] if f.partition("=")[0] not in own or "=" not in f)
+    return [f for f in done if not any(f == each or f.startswith(f"{each} ") for each in filled)]
 
 
 def _went_well(c: Contribution) -> int | None:

@@ -16,7 +16,7 @@ from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.contracts.safe_text import as_data
-from hmx_pipeline.segments.commands import Simple, within
+from hmx_pipeline.segments.commands import Simple, is_option, within
 
 SESSIONS: Final = 2
 """Fewest sessions of a constant, and fewest subjects if these are known."""
@@ -44,12 +44,13 @@ _TOLD: Final = {
 }
 """What a pack says of one slot, and of several."""
 _PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/]+")
+_KEYED: Final = re.compile(r"[:=]\W*$")
 _SEVERAL: Final = 2  # a value of one part is none that is put together
 _PARTS: Final = 32
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
 _BEGINS: Final = re.compile("[A-Za-z_]")
-"""Of a slot's name: what fills in templates takes letters that programs take in names."""
+"""Of a slot's name: readers of templates take such names as programs have."""
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
 FROM_OUTSIDE: Final = ("goal", "user")
 _SOURCES: Final = {"goal": 0, "user": 1, "earlier": 2}
@@ -132,6 +133,13 @@ class Mixed:
 Position = str | Slot | Mixed
 
 
+def constants(position: Position | None) -> tuple[str, ...]:
+    """Return what is the same each time."""
+    if isinstance(position, Mixed):
+        return tuple(part for part in position.parts if isinstance(part, str))
+    return (position,) if isinstance(position, str) else ()
+
+
 def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
     """Return value → sessions, for values of two sessions and, if known, two subjects. `least`: enough sessions for a
     value that belongs to no single person."""
@@ -171,14 +179,14 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
             return top
     source, before, after, given = source_of(pairs, goals), "", "", pairs
     for separators in _SEPARATORS if not source else ():
+        if separators != _SEPARATORS[0] and (mixed := _mixed(given, goals)) is not None:
+            return mixed
         cuts = [(source_of(cut[2], goals), cut) for cut in _cuts(given, separators)]
         known = [each for each in cuts if each[0]]
         if known or (cuts and separators == _SEPARATORS[0]):
             source, (before, after, pairs) = known[0] if known else cuts[-1]
         if source:
             break
-    if not source and (mixed := _mixed(given, goals)) is not None:
-        return mixed
     shown = {**_wished(pairs), **supported(pairs, 1)} if source == "goal" else supported(pairs, 1)
     few = tuple(sorted(shown, key=lambda value: (-shown[value], value))[:_CHOICES])
     if not source:
@@ -197,7 +205,8 @@ def _mixed(pairs: Pairs, goals: Goals) -> Mixed | None:
     parts: list[str | Slot] = []
     for at in range(len(between) - 1):
         before = next((own for own in reversed(parts) if isinstance(own, str) and _LETTER.search(own)), "")
-        part = position(before, [(row[at], one) for row, one in rows], goals)
+        keyed = is_option(before) or _KEYED.search("".join((*between[1 : at + 1], *map(str, parts[-1:]))))
+        part = position(before if keyed else "", [(row[at], one) for row, one in rows], goals)
         if isinstance(part, Mixed) or (isinstance(part, Slot) and part.source == "unknown"):
             return None
         parts.append(part)
@@ -220,7 +229,9 @@ def source_of(pairs: Pairs, goals: Goals) -> str:
     """Return the first source that contains the values in most sessions; empty if there is none."""
     if not pairs:
         return ""
-    if sum(_copied(value, one, goals) for value, one in pairs) >= _COPIED * len(pairs):
+    asked = sum(_copied(value, one, goals) for value, one in pairs) >= _COPIED * len(pairs)
+    first = sum(within(value, "".join(one.run.asked[:1]).casefold()) for value, one in pairs)
+    if asked and (first >= _COPIED * len(pairs) or not _of_users(pairs)):
         return "goal"
     if _of_users(pairs):
         return "user"
@@ -300,9 +311,10 @@ def named(slot: Slot, key: str = "") -> Slot:
     """Name a slot after its option or argument, else after the word that mostly precedes its value in the goal, else
     after its shape."""
     name = _key_name(key)
-    chosen = next(filter(_BEGINS.match, (name, _goal_name(slot))), "") or _shape(slot)
-    slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # a page hides `<table>`
-    slot.keyed = chosen.endswith(name) and bool(name)
+    chosen = name or _goal_name(slot) or _shape(slot)
+    plain = _BEGINS.match(chosen) and as_data(f"<{chosen}>") == f"<{chosen}>"  # a page hides `<table>`
+    slot.name = chosen if plain else f"the_{chosen}"
+    slot.keyed = bool(name)
     return slot
 
 

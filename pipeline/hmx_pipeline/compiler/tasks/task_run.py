@@ -12,7 +12,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.tasks.readings import NONE, Readings, named
+from hmx_pipeline.compiler.tasks.readings import NONE, Readings, named, pieces
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
@@ -248,7 +248,11 @@ def _features(simple: Simple, copied: Callable[[str], bool]) -> Iterator[str]:
     name = simple.program if simple.tool else simple.program.rstrip("/").rsplit("/", 1)[-1]
     yield name
     if simple.tool:
-        yield from (f"{name} {key}={value}" for key, value in simple.options if telling(value))
+        for key, value in simple.options:
+            if telling(value):
+                yield f"{name} {key}={value}"
+            elif words := [word for word in pieces(value) if telling(word)][: _LEVELS - 1]:
+                yield f"{name} {key}={' '.join(words)}"
         return
     path = name
     for word in simple.words[:_LEVELS]:

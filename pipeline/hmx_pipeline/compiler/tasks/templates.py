@@ -19,6 +19,7 @@ from hmx_pipeline.compiler.tasks.slots import (
     Instance,
     Position,
     Slot,
+    constants,
     named,
     position,
     source_of,
@@ -47,9 +48,12 @@ class Template:
     """True if the last word stands for a list of any length."""
 
     @property
+    def values(self) -> list[Position | None]:
+        return [*self.words, *(value for _, value in self.options)]
+
+    @property
     def slots(self) -> list[Slot]:
-        every = (*self.words, *(value for _, value in self.options))
-        return [slot for each in every if not isinstance(each, str | None) for slot in each.slots]
+        return [slot for each in self.values if not isinstance(each, str | None) for slot in each.slots]
 
     def covers(self, simple: Simple) -> bool:
         """Return True if the action is an instance: same number of words, same constants and options."""
@@ -64,10 +68,8 @@ class Template:
 
     def meant_by(self, text: str) -> bool:
         """Return True if a text in lower case refers to it: contains two of its words, or an option as written."""
-        words = (word for word in self.words if isinstance(word, str))
-        constants = (value for _, value in self.options if isinstance(value, str))
         keys = [key for key, _ in self.options]
-        own = spoken_words((self.program, *words, *keys, *constants))
+        own = spoken_words((self.program, *keys, *(text for each in self.values for text in constants(each))))
         if len(own & spoken_words([text])) >= MEANT:
             return True
         return not self.tool and any(len(key) > _LETTER and within(key, text) for key in keys)
