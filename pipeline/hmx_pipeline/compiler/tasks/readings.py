@@ -22,6 +22,8 @@ _SOME: Final = 0.25
 _PIECE: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/:?]+")
 
 Readings = frozenset[str]
+_Place = tuple[str, str]
+"""A tool and one of its arguments."""
 NONE: Final = Readings()
 
 
@@ -85,38 +87,44 @@ def _begin(line: str) -> Iterator[str]:
 
 
 def _naming(runs: Iterable["Run"]) -> Readings:
-    """Words in the arguments of calls that tell what a tool does: some run has several in one place, as most runs have,
-    or most have the same there. They are words of two sessions, and of no wish."""
-    several: dict[tuple[str, str], set[str]] = defaultdict(set)
-    used: dict[tuple[str, str], set[str]] = defaultdict(set)
-    same: dict[tuple[str, str], Counter[tuple[str, ...]]] = defaultdict(Counter)
-    having: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    by: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    """Words in the arguments of calls that tell what a tool does. Two sessions have them, and their wishes do not, or
+    most sessions have them; and some run has several in one place, as most runs have, or most have the same there."""
+    used: dict[_Place, set[str]] = defaultdict(set)
+    having: dict[tuple[_Place, str], set[str]] = defaultdict(set)
+    unasked: dict[tuple[_Place, str], set[str]] = defaultdict(set)
+    by: dict[tuple[_Place, str], set[str]] = defaultdict(set)
+    given: dict[tuple[str, _Place], set[tuple[str, ...]]] = defaultdict(set)
     for run in runs:
         wish = "\n".join(run.asked).casefold()
-        calls: dict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
         for deed in run.deeds:
             for key, value in deed.arguments if deed.ok is not False and not deed.line else ():
-                words = [word for word in pieces(value) if not within(word, wish) and word not in deed.seen]
-                calls[deed.name, key].add(tuple(words))
+                place, words = (deed.name, key), tuple(word for word in pieces(value) if word not in deed.seen)
+                used[place].add(run.session)
+                given[run.session, place].add(words)
                 for word in words:
-                    having[deed.name, key, word].add(run.session)
-                    by[deed.name, key, word].add(run.subject)
-        for place, own in calls.items():
-            used[place].add(run.session)
-            same[place].update(own)
-            if len(own) > 1:
-                several[place].add(run.session)
-    places = {
-        place
-        for place, own in several.items()
-        if len(own) >= _OFTEN * len(used[place]) or max(same[place].values()) >= _MOSTLY * len(used[place])
+                    having[place, word].add(run.session)
+                    by[place, word].add(run.subject)
+                    if not within(word, wish):
+                        unasked[place, word].add(run.session)
+    steady = {
+        (place, word)
+        for (place, word), own in having.items()
+        if ("" in by[place, word] or len(by[place, word]) >= _SESSIONS)
+        and (
+            len(own) >= _MOSTLY * len(used[place])
+            or len(unasked[place, word]) >= max(_SESSIONS, _SOME * len(used[place]))
+        )
     }
+    several: Counter[_Place] = Counter()
+    same: dict[_Place, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    for (_, place), own_words in given.items():
+        names = {tuple(word for word in words if (place, word) in steady) for words in own_words}
+        several[place] += len(names) > 1
+        same[place].update(names - {()})
     found = {
-        f"{tool} {key} {word}"
-        for (tool, key, word), own in having.items()
-        if (tool, key) in places
-        and len(own) >= max(_SESSIONS, _SOME * len(used[tool, key]))
-        and ("" in by[tool, key, word] or len(by[tool, key, word]) >= _SESSIONS)
+        f"{place[0]} {place[1]} {word}"
+        for place, word in steady
+        if several[place] >= _OFTEN * len(used[place])
+        or (several[place] and max(same[place].values()) >= _MOSTLY * len(used[place]))
     }
     return frozenset({*found, *(f"{each.split(' ')[0]} " for each in found)})
