@@ -21,6 +21,8 @@ _MOSTLY: Final = 0.6
 _SOME: Final = 0.25
 _PIECE: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/:?]+")
 
+PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/]+")
+"""What a value that is put together is made of."""
 Readings = frozenset[str]
 _Place = tuple[str, str]
 """A tool and one of its arguments."""

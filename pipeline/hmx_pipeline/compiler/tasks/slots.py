@@ -12,6 +12,7 @@ from string import ascii_letters
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.change_points import turned
+from hmx_pipeline.compiler.tasks.readings import PART
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
@@ -43,7 +44,6 @@ _TOLD: Final = {
     "unknown": ("differs each time", "differ each time"),
 }
 """What a pack says of one slot, and of several."""
-_PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/]+")
 _KEYED: Final = re.compile(r"[:=]\W*$")
 _SEVERAL: Final = 2  # a value of one part is none that is put together
 _PARTS: Final = 32
@@ -119,8 +119,8 @@ class Mixed:
         return tuple(part for part in self.parts if isinstance(part, Slot))
 
     def read(self, value: str) -> Iterator[tuple[Slot, str]]:
-        given = _PART.findall(value)
-        if tuple(_PART.split(value)) == self.between:
+        given = PART.findall(value)
+        if tuple(PART.split(value)) == self.between:
             for part, own in zip(self.parts, given, strict=True):
                 if isinstance(part, Slot):
                     yield from part.read(own)
@@ -197,11 +197,11 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
 def _mixed(pairs: Pairs, goals: Goals) -> Mixed | None:
     """Read the values part by part; None unless nearly all are put together alike, each part that differs is known from
     somewhere, and one of them from the wish, the user or a result."""
-    forms = Counter(tuple(_PART.split(value)) for value, _ in pairs)
+    forms = Counter(tuple(PART.split(value)) for value, _ in pairs)
     between = min(forms, key=lambda form: (-forms[form], form), default=())
     if not _SEVERAL < len(between) <= _PARTS or forms[between] < _COPIED * len(pairs):
         return None
-    rows = [(_PART.findall(value), one) for value, one in pairs if tuple(_PART.split(value)) == between]
+    rows = [(PART.findall(value), one) for value, one in pairs if tuple(PART.split(value)) == between]
     parts: list[str | Slot] = []
     for at in range(len(between) - 1):
         before = next((own for own in reversed(parts) if isinstance(own, str) and _LETTER.search(own)), "")
@@ -344,6 +344,10 @@ def _goal_name(slot: Slot) -> str:
 
 
 def _shape(slot: Slot) -> str:
+    values = {value for value, _ in slot.pairs}
+    begin = up_to_separator(common_start(sorted(values)))[:-1] if len(values) >= _SHOWN_FROM else ""
+    if len(begin) > _SHORT and begin.isalpha():
+        return begin
     shapes = Counter(
         "path" if "/" in value else "number" if value.lstrip("+-").isdigit() else "value" for value, _ in slot.pairs
     )

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.tasks.readings import NONE, Readings, named, pieces
+from hmx_pipeline.compiler.tasks.readings import NONE, PART, Readings, named, pieces
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
@@ -84,9 +84,10 @@ class Run(NamedTuple):
 
     @property
     def values(self) -> set[str]:
-        """Words and option values of all actions."""
+        """Words and option values of all actions, and what those are made of."""
         parts = [part for deed in self.deeds for part in deed.parts(NONE)]
-        return {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
+        whole = {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
+        return whole.union(*map(PART.findall, whole))
 
 
 def told(segment: Segment) -> dict[str, Any] | None:
