@@ -45,7 +45,6 @@ _TOLD: Final = {
 }
 """What a pack says of one slot, and of several."""
 _KEYED: Final = re.compile(r"[:=]\W*$")
-_SEVERAL: Final = 2  # a value of one part is none that is put together
 _PARTS: Final = 32
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
@@ -176,11 +175,11 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
     if shown:
         top = min(shown, key=lambda value: (-shown[value], value))
         if shown[top] >= _SAME * many and not _by_chance(top, shown[top], lately, goals):
-            return top
+            return _mixed(key, lately, goals) or top
     source, before, after, given = source_of(pairs, goals), "", "", pairs
+    if not source and (mixed := _mixed(key, pairs, goals)) is not None:
+        return mixed
     for separators in _SEPARATORS if not source else ():
-        if separators != _SEPARATORS[0] and (mixed := _mixed(given, goals)) is not None:
-            return mixed
         cuts = [(source_of(cut[2], goals), cut) for cut in _cuts(given, separators)]
         known = [each for each in cuts if each[0]]
         if known or (cuts and separators == _SEPARATORS[0]):
@@ -194,19 +193,21 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
     return named(Slot("", source, pairs, few, before, after), key)
 
 
-def _mixed(pairs: Pairs, goals: Goals) -> Mixed | None:
+def _mixed(key: str, pairs: Pairs, goals: Goals) -> Mixed | None:
     """Read the values part by part; None unless nearly all are put together alike, each part that differs is known from
     somewhere, and one of them from the wish, the user or a result."""
     forms = Counter(tuple(PART.split(value)) for value, _ in pairs)
     between = min(forms, key=lambda form: (-forms[form], form), default=())
-    if not _SEVERAL < len(between) <= _PARTS or forms[between] < _COPIED * len(pairs):
+    if not any(between) or len(between) > _PARTS or forms[between] < _COPIED * len(pairs):
         return None
     rows = [(PART.findall(value), one) for value, one in pairs if tuple(PART.split(value)) == between]
     parts: list[str | Slot] = []
+    last = len(between) - 2 if not any(map(str.isspace, "".join(between))) else None  # it has the value's own name
     for at in range(len(between) - 1):
         before = next((own for own in reversed(parts) if isinstance(own, str) and _LETTER.search(own)), "")
         keyed = is_option(before) or _KEYED.search("".join((*between[1 : at + 1], *map(str, parts[-1:]))))
-        part = position(before if keyed else "", [(row[at], one) for row, one in rows], goals)
+        name = before if keyed else key if at == last else ""
+        part = position(name, [(row[at], one) for row, one in rows], goals)
         if isinstance(part, Mixed) or (isinstance(part, Slot) and part.source == "unknown"):
             return None
         parts.append(part)

@@ -17,6 +17,7 @@ from hmx_pipeline.compiler.tasks.slots import (
     FROM_OUTSIDE,
     Goals,
     Instance,
+    Mixed,
     Position,
     Slot,
     constants,
@@ -99,7 +100,9 @@ class Template:
 
 
 def _shown(position: Position) -> str:
-    return str(position) if isinstance(position, Slot) else quoted(str(position))
+    text = str(position)
+    plain = "".join((*position.between, *constants(position))) if isinstance(position, Mixed) else text
+    return text if isinstance(position, Slot) or quoted(plain) == plain else quoted(text)
 
 
 def _argument(value: str) -> str:
