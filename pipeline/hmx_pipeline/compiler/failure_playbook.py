@@ -18,7 +18,8 @@ from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding
 from hmx_pipeline.compiler.mining import share_with
 from hmx_pipeline.compiler.recoveries import HELPED, Recovery, after, once, recoveries
 from hmx_pipeline.compiler.tasks.readings import readings
-from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, slot_lines, unified
+from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
+from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import acts_of, run_of, wishes_of
 from hmx_pipeline.compiler.tasks.templates import Template, templates
 from hmx_pipeline.contracts.artifact import Status

@@ -46,6 +46,8 @@ class Procedure(NamedTuple):
     slots: Mapping[str, Sequence[Slot]]
     alike: bool
     """True if the wishes have a word in common that says something."""
+    readings: Readings
+    """How its runs' lines and calls are read."""
 
 
 def procedure(runs: Sequence[Run]) -> Procedure | None:
@@ -73,7 +75,7 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     slots = unified(slot for template in every for slot in template.slots)
     later = {slot.name for step in steps[1:] for slot in step.template.slots}
     opening = {slot.name for slot in steps[0].template.slots} - later if len(steps) > 1 else ()
-    return Procedure(tuple(goals(runs, slots, opening)), tuple(steps), tuple(ways), slots, alike(runs))
+    return Procedure(tuple(goals(runs, slots, opening)), tuple(steps), tuple(ways), slots, alike(runs), options)
 
 
 def _every_act(runs: Sequence[Run], told: Sequence[Run], options: Readings, goals_said: Goals) -> list[Template]:
@@ -86,8 +88,7 @@ def verdict(found: Procedure, run: Run) -> bool | None:
     failed, or all were done; None if the run did something else."""
     if run.good:
         return True
-    options = Readings(step.template.form for step in found.steps)
-    at = 0
+    options, at = found.readings, 0
     for deed in run.deeds:
         for simple in deed.parts(options):
             done = next((i for i, step in enumerate(found.steps) if step.template.covers(simple)), None)
@@ -118,7 +119,7 @@ def _last(run: Run, options: Readings) -> dict[tuple[str, ...], Instance]:
     return last
 
 
-def _head(simple: Simple, seen: Readings, goal: str) -> tuple[str, ...]:
+def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
     """Return the program and the words that name its action."""
     named = (word for word in simple.words if wordlike(word) and word not in seen and not within(word, goal))
     return (simple.program, simple.form, *named)
@@ -214,32 +215,21 @@ def _brings_trouble(
         return False
     others = [each.template for each in steps if each is not step]
     after: dict[bool, list[bool]] = {True: [], False: []}
+    mends: list[bool] = []
     for run in runs:
         at = next((i for i, deed in enumerate(run.deeds) if _does(step.template, deed, options)), None)
         rest = run.deeds[at or 0 :]
         after[at is not None].append(any(d.ok is False and any(_does(o, d, options) for o in others) for d in rest))
-    if all(after.values()) and _share_of(after[True]) - _share_of(after[False]) >= _WORSE:
-        return True
-    return (
-        _share_of(
-            [
-                _mends(step.template, others, run, options)
-                for run in runs
-                if any(_does(step.template, deed, options) for deed in run.deeds)
-            ]
-        )
-        > _OFTEN
-    )
+        if at is not None:
+            mends.append(any(_fails_till(other, run, at, options) for other in others))
+    worse = all(after.values()) and _share_of(after[True]) - _share_of(after[False]) >= _WORSE
+    return worse or 2 * sum(mends) > len(mends)
 
 
-def _mends(template: Template, others: Sequence[Template], run: Run, options: Readings) -> bool:
-    """Return True if it came after another step had failed, and that step was done once more after it."""
-    at = next(i for i, deed in enumerate(run.deeds) if _does(template, deed, options))
-    return any(
-        any(deed.ok is False and _does(other, deed, options) for deed in run.deeds[:at])
-        and any(deed.ok is not False and _does(other, deed, options) for deed in run.deeds[at:])
-        for other in others
-    )
+def _fails_till(step: Template, run: Run, at: int, options: Readings) -> bool:
+    """Return True if it was done before this action and failed, and worked after it."""
+    worked = [(i > at, deed.ok is not False) for i, deed in enumerate(run.deeds) if _does(step, deed, options)]
+    return (False, False) in worked and (True, True) in worked
 
 
 def _does(template: Template, deed: RunAction, options: Readings) -> bool:

@@ -8,8 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from string import ascii_letters
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.change_points import turned
 from hmx_pipeline.compiler.tasks.readings import PART
@@ -28,22 +27,10 @@ _SURE: Final = 5  # sessions from which a value that was always copied is a cons
 _OWN: Final = 0.8  # share of a subject's most frequent value that makes it the subject's own
 _NAMED: Final = 0.3  # share of goals with a word before the value that names the slot
 _CHOICES: Final = 16
-_LOOKS: Final = 2
 _ID: Final = 6  # characters from which letters and digits together are an id
-_LONGEST: Final = 40  # of a longer value its looks say nothing
-_SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
-_SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
-_DIGIT: Final = re.compile(r"\d")
-_LETTER: Final = re.compile(r"[^\W\d_]")
-_MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all of them are 0
-_TOLD: Final = {
-    "goal": ("stands in the wish", "stand in the wish"),
-    "user": ("is the user's own", "are the user's own"),
-    "earlier": ("is what an earlier result says", "are what earlier results say"),
-    "chosen": ("is one of few", "are each one of few"),
-    "unknown": ("differs each time", "differ each time"),
-}
-"""What a pack says of one slot, and of several."""
+SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
+DIGIT: Final = re.compile(r"\d")
+LETTER: Final = re.compile(r"[^\W\d_]")
 _KEYED: Final = re.compile(r"[:=]\W*$")
 _PARTS: Final = 32
 _SHORT: Final = 2  # letters of an option that is no name
@@ -204,7 +191,7 @@ def _mixed(key: str, pairs: Pairs, goals: Goals) -> Mixed | None:
     parts: list[str | Slot] = []
     last = len(between) - 2 if not any(map(str.isspace, "".join(between))) else None  # it has the value's own name
     for at in range(len(between) - 1):
-        before = next((own for own in reversed(parts) if isinstance(own, str) and _LETTER.search(own)), "")
+        before = next((own for own in reversed(parts) if isinstance(own, str) and LETTER.search(own)), "")
         keyed = is_option(before) or _KEYED.search("".join((*between[1 : at + 1], *map(str, parts[-1:]))))
         name = before if keyed else key if at == last else ""
         part = position(name, [(row[at], one) for row, one in rows], goals)
@@ -244,7 +231,7 @@ def _copied(value: str, one: Instance, goals: Goals) -> bool:
     id is in a goal for one reason only, also where all goals so far were of one person."""
     if not within(value, goal_of(one.run)):
         return False
-    is_id = len(value) >= _ID and bool(_DIGIT.search(value) and _LETTER.search(value))
+    is_id = len(value) >= _ID and bool(DIGIT.search(value) and LETTER.search(value))
     return is_id or _heard(value, goals) <= len(goals) * (1 - _CONTRAST)
 
 
@@ -346,7 +333,7 @@ def _goal_name(slot: Slot) -> str:
 
 def _shape(slot: Slot) -> str:
     values = {value for value, _ in slot.pairs}
-    begin = up_to_separator(common_start(sorted(values)))[:-1] if len(values) >= _SHOWN_FROM else ""
+    begin = up_to_separator(common_start(sorted(values)))[:-1] if len(values) >= SHOWN_FROM else ""
     if len(begin) > _SHORT and begin.isalpha():
         return begin
     shapes = Counter(
@@ -385,48 +372,3 @@ def _agree(a: Slot, b: Slot) -> bool:
     common = mine.keys() & other.keys()
     enough = 1 if a.source == b.source == "goal" else min(SESSIONS, len(mine), len(other))
     return len(common) >= max(enough, 1) and sum(mine[run] == other[run] for run in common) >= _SAME * len(common)
-
-
-def described(slots: Mapping[str, Sequence[Slot]]) -> dict[str, Any]:
-    """Of each where its value comes from, and what it is like."""
-    return {name: {"source": own[0].source, "like": like(own)} for name, own in slots.items()}
-
-
-def like(group: Sequence[Slot]) -> list[str]:
-    """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
-    if group[0].source == "user":
-        return []
-    values = sorted({v for slot in group for v, _ in slot.pairs if _DIGIT.search(v) and len(v) <= _LONGEST})
-    choices = next((slot.choices for slot in group if slot.choices), ())
-    if choices and not values:
-        return list(choices)
-    shapes = Counter(map(_look, values))
-    first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_LOOKS]
-    return [_masked([value for value in values if _look(value) == shape]) for shape in first]
-
-
-def _look(value: str) -> str:
-    return _LETTER.sub("x", _DIGIT.sub("0", value))
-
-
-def _masked(values: Sequence[str]) -> str:
-    """Values of one shape: what all begin with stays, but no part of their letters."""
-    kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
-    if any(_LETTER.match(value, kept) for value in values):
-        kept = len(values[0][:kept].rstrip(ascii_letters))
-    return values[0][:kept] + _look(values[0])[kept:]
-
-
-def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of them: a value, where one is known, else where it comes from, in one line for all that come
-    from there. How ids look says little to who reads, but where one has to be found in a wish."""
-    others: dict[str, list[str]] = {}
-    for name, slot in slots.items():
-        known = [slot["value"]] if "value" in slot else [value for value in slot["like"] if not _MASKED.search(value)]
-        if known:
-            yield f"<{name}>: {', '.join(known[:_SHOWN])}"
-        elif slot["source"] == "goal" and slot["like"]:
-            yield f"<{name}> stands in the wish and looks like {' or '.join(slot['like'])}"
-        elif slot["source"] in _TOLD:
-            others.setdefault(slot["source"], []).append(f"<{name}>")
-    yield from (f"{', '.join(names)} {_TOLD[source][len(names) > 1]}" for source, names in others.items())
