@@ -17,9 +17,11 @@ from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
 from hmx_pipeline.compiler.mining import share_with
 from hmx_pipeline.compiler.recoveries import HELPED, Recovery, after, once, recoveries
-from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, slot_lines, unified
+from hmx_pipeline.compiler.tasks.readings import readings
+from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
+from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import acts_of, run_of, wishes_of
-from hmx_pipeline.compiler.tasks.templates import Template, switches, templates
+from hmx_pipeline.compiler.tasks.templates import Template, templates
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
@@ -215,7 +217,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
 def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], dict[str, Any]]:
     """By verb the action as one would run it, where it is known but for slots that say where their values come from."""
     runs = [run_of(c) for c in contributions]
-    options, goals = switches(runs), tuple(map(goal_of, runs))
+    options, goals = readings(runs), tuple(map(goal_of, runs))
     done: dict[str, list[Instance]] = defaultdict(list)
     for run, c in zip(runs, contributions, strict=True):
         for verb, deed in zip(c.body.get("verbs", ()), run.deeds, strict=False):

@@ -12,7 +12,7 @@ from hmx_pipeline.compiler.confidence import Tally, Verdict, outcomes, tally
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Finding, Need, nothing
 from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, verdict
 from hmx_pipeline.compiler.tasks.remedies import Remedy
-from hmx_pipeline.compiler.tasks.slots import described, slot_lines
+from hmx_pipeline.compiler.tasks.slot_texts import described, slot_lines
 from hmx_pipeline.compiler.tasks.task_run import run_of
 from hmx_pipeline.compiler.tasks.templates import Template
 from hmx_pipeline.contracts.artifact import Status

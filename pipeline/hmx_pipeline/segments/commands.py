@@ -21,12 +21,15 @@ _HEREDOC: Final = re.compile(r"<<-?\s*['\"]?\w+['\"]?")
 _SYNTAX: Final = frozenset(["if", "then", "elif", "else", "fi", "while", "until", "do", "done", "time", "!", "{", "}"])
 _LOOPS: Final = frozenset(("for", "case", "select", "function"))
 _REDIRECTION: Final = re.compile(r"(?:\d|&)?>>?(?:&\d)?|<")
+_OPERATORS: Final = frozenset(["||", "&&", "|", ";", "&", ">", ">>", "<", "2>", "&>"])
 _REDIRECTED: Final = re.compile(r"(?:(?:\d|&)?>>?|<)(?:&\d|[^>&<\s].*)", re.DOTALL)
 _NAME: Final = re.compile(r"[^\W\d_][^\W\d]*(?:[:.-][^\W\d]+)*")
 _NAME_LENGTH: Final = 24
 _FINDS: Final = 8
 """Occurrences of a value that are looked at one by one."""
 _NEEDS_QUOTES: Final = re.compile(r"[\s\"'\\$`&|;<>()*?#~!]")
+OPEN: Final = "·"
+_QUOTES: Final = re.compile(r"[\s'\"`]")
 _JOINS: Final = "[^\\W_\u2e80-\U0010ffff]"
 """A letter that is written with spaces between words, or a digit."""
 
@@ -41,6 +44,9 @@ class Simple(NamedTuple):
     tool: bool = False
     layout: tuple[str, ...] = ()
     """The words (by index) and options (by key) in the order in which they were written."""
+    form: str = ""
+    """What tells it from other actions of its program: of a call the words in its arguments that name what it does; of
+    a line that is read as one, its programs, options and operators, and `OPEN` for each other word."""
 
 
 def call(name: str, arguments: Sequence[tuple[str, str]]) -> Simple:
@@ -52,6 +58,36 @@ def simple_commands(line: str, switches: frozenset[str] = frozenset()) -> tuple[
     """Parse a command line, bounded. `switches`: options that take no value, as `program --flag`."""
     found = (_simple(tokens, switches) for tokens in _parts(line))
     return tuple(each for each in found if each is not None)[:ACTION_COMMANDS]
+
+
+@remembered(8 * MB)
+def whole_line(line: str) -> Simple | None:
+    """Read a line of several commands, or with redirections, as one action with its words as written. None for one
+    simple command, and for what cannot be put together again from its words."""
+    tokens: list[str] = []
+    form: list[str] = []
+    token, starts = "", True
+    for found in _TOKEN.finditer(line.strip() + " "):
+        kind = found.lastgroup
+        if kind not in ("gap", "end"):
+            token += found[0]
+            continue
+        if token:
+            option = is_option(token) and _QUOTES.search(token) is None
+            fixed = (starts and _QUOTES.search(token) is None) or _REDIRECTION.fullmatch(token) is not None
+            form.append(token if fixed else f"{token.partition('=')[0]}{'=' * ('=' in token)}" if option else OPEN)
+            tokens.append(token)
+            starts, token = starts and (token in _SYNTAX or _ASSIGNMENT.match(token) is not None), ""
+        if kind == "end":
+            tokens.append(found[0])
+            form.append(found[0])
+            starts = True
+        elif not found[0].isspace():
+            return None
+    whole = len(tokens) <= 2 * ACTION_WORDS and not any(c in line.strip() for c in "\n`#") and "<<" not in line
+    if not whole or not any(mark in _OPERATORS or _REDIRECTED.fullmatch(mark) for mark in tokens):
+        return None
+    return Simple(tokens[0], tuple(tokens[1:]), form=" ".join(form))
 
 
 def _simple(tokens: list[str], switches: frozenset[str]) -> Simple | None:

@@ -7,7 +7,7 @@ import pytest
 
 from hmx_pipeline.compiler.tasks.procedure import Procedure, procedure, verdict
 from hmx_pipeline.compiler.tasks.run_clusters import RunFeatures, known, tasks
-from hmx_pipeline.compiler.tasks.slots import described, like, slot_lines
+from hmx_pipeline.compiler.tasks.slot_texts import described, like, slot_lines
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction, body
 from hmx_pipeline.contracts.evidence import segment_rank
 from hmx_pipeline.segments.commands import wordlike

@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.change_points import share_now, turned
 from hmx_pipeline.compiler.tasks.goals import alike, goals
+from hmx_pipeline.compiler.tasks.readings import Readings, readings
 from hmx_pipeline.compiler.tasks.remedies import Remedy, remedies
-from hmx_pipeline.compiler.tasks.slots import Goals, Instance, Slot, goal_of, unified
+from hmx_pipeline.compiler.tasks.slots import Goals, Instance, Slot, constants, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
-from hmx_pipeline.compiler.tasks.templates import Template, share_obeyed, switches, templates, with_told_options
+from hmx_pipeline.compiler.tasks.templates import Template, share_obeyed, templates, with_told_options
 from hmx_pipeline.segments.commands import Simple, within, wordlike
 
 _OFTEN: Final = 0.5
@@ -45,12 +46,14 @@ class Procedure(NamedTuple):
     slots: Mapping[str, Sequence[Slot]]
     alike: bool
     """True if the wishes have a word in common that says something."""
+    readings: Readings
+    """How its runs' lines and calls are read."""
 
 
 def procedure(runs: Sequence[Run]) -> Procedure | None:
     runs = sorted(runs, key=lambda run: (run.at, run.name))
     good = [run for run in runs if run.good]
-    options, goals_said = switches(runs), tuple(map(goal_of, runs))
+    options, goals_said = readings(runs), tuple(map(goal_of, runs))
     told = [run for run in runs if run.told]
     every_act = _every_act(good, told, options, goals_said)
     since, went_on = _since_something_ended(every_act, runs, options)
@@ -72,10 +75,10 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     slots = unified(slot for template in every for slot in template.slots)
     later = {slot.name for step in steps[1:] for slot in step.template.slots}
     opening = {slot.name for slot in steps[0].template.slots} - later if len(steps) > 1 else ()
-    return Procedure(tuple(goals(runs, slots, opening)), tuple(steps), tuple(ways), slots, alike(runs))
+    return Procedure(tuple(goals(runs, slots, opening)), tuple(steps), tuple(ways), slots, alike(runs), options)
 
 
-def _every_act(runs: Sequence[Run], told: Sequence[Run], options: frozenset[str], goals_said: Goals) -> list[Template]:
+def _every_act(runs: Sequence[Run], told: Sequence[Run], options: Readings, goals_said: Goals) -> list[Template]:
     acts = [instance for run in runs for instance in last_of(run, options)]
     return [with_told_options(each, told, goals_said) for each in templates(acts, goals_said)]
 
@@ -85,8 +88,7 @@ def verdict(found: Procedure, run: Run) -> bool | None:
     failed, or all were done; None if the run did something else."""
     if run.good:
         return True
-    options = frozenset[str]()
-    at = 0
+    options, at = found.readings, 0
     for deed in run.deeds:
         for simple in deed.parts(options):
             done = next((i for i, step in enumerate(found.steps) if step.template.covers(simple)), None)
@@ -101,12 +103,12 @@ def verdict(found: Procedure, run: Run) -> bool | None:
     return False if stuck or at == len(found.steps) else None
 
 
-def last_of(run: Run, options: frozenset[str]) -> list[Instance]:
+def last_of(run: Run, options: Readings) -> list[Instance]:
     """Return the last successful instance of each action of the run."""
     return list(_last(run, options).values())
 
 
-def _last(run: Run, options: frozenset[str]) -> dict[tuple[str, ...], Instance]:
+def _last(run: Run, options: Readings) -> dict[tuple[str, ...], Instance]:
     last: dict[tuple[str, ...], Instance] = {}
     goal = goal_of(run)
     for i, deed in enumerate(run.deeds):
@@ -120,11 +122,11 @@ def _last(run: Run, options: frozenset[str]) -> dict[tuple[str, ...], Instance]:
 def _head(simple: Simple, seen: frozenset[str], goal: str) -> tuple[str, ...]:
     """Return the program and the words that name its action."""
     named = (word for word in simple.words if wordlike(word) and word not in seen and not within(word, goal))
-    return (simple.program, *named)
+    return (simple.program, simple.form, *named)
 
 
 def _told_elsewhere(
-    runs: Sequence[Run], told: Sequence[Run], known: Sequence[Template], options: frozenset[str], goals_said: Goals
+    runs: Sequence[Run], told: Sequence[Run], known: Sequence[Template], options: Readings, goals_said: Goals
 ) -> list[Template]:
     """Return actions that users asked for and that worked, though in no successful run."""
     acts = [one for run in runs if not run.good for one in last_of(run, options)]
@@ -134,7 +136,7 @@ def _told_elsewhere(
     ]
 
 
-def _telling(template: Template, runs: Sequence[Run], options: frozenset[str]) -> list[Run]:
+def _telling(template: Template, runs: Sequence[Run], options: Readings) -> list[Run]:
     """Those that went well, and of the others those that did it or that were refused it."""
     having = {one.run.name for one in template.instances}
     return [r for r in runs if r.good or r.name in having or any(_does(template, deed, options) for deed in r.deeds)]
@@ -168,7 +170,7 @@ def _since_given_up(found: Sequence[Template], good: Sequence[Run]) -> set[int]:
 
 
 def _since_something_ended(
-    found: Sequence[Template], runs: Sequence[Run], options: frozenset[str]
+    found: Sequence[Template], runs: Sequence[Run], options: Readings
 ) -> tuple[set[int], set[str]]:
     """Since when a step that had worked is refused for good: each act that most runs had till then, and that works in
     none from then on. And the runs that did not go well, but went on with what nobody had done before and good runs do
@@ -192,31 +194,45 @@ def _since_something_ended(
     return ended, went_on
 
 
-def _refused(template: Template, run: Run, options: frozenset[str]) -> bool:
+def _refused(template: Template, run: Run, options: Readings) -> bool:
     return any(deed.ok is False and _does(template, deed, options) for deed in run.deeds)
 
 
 def _unclear(template: Template) -> bool:
-    """Return True if the step cannot be done with what is known."""
-    return any(slot.source == "unknown" for slot in template.slots)
+    """Return True if the step cannot be done with what is known, or is any call of a tool that does several things."""
+    sources = {slot.source for slot in template.slots}
+    return "unknown" in sources or (
+        sources == {"chosen"} and template.tool and not any(map(constants, template.values))
+    )
 
 
 def _brings_trouble(
-    step: ProcedureStep, steps: Sequence[ProcedureStep], runs: Sequence[Run], options: frozenset[str]
+    step: ProcedureStep, steps: Sequence[ProcedureStep], runs: Sequence[Run], options: Readings
 ) -> bool:
-    """Return True for an optional step after which other steps fail more often than without it."""
+    """Return True for an optional step after which other steps fail more often than without it, or that is mostly done
+    because another has failed: it is a way out."""
     if not step.optional:
         return False
     others = [each.template for each in steps if each is not step]
     after: dict[bool, list[bool]] = {True: [], False: []}
+    mends: list[bool] = []
     for run in runs:
         at = next((i for i, deed in enumerate(run.deeds) if _does(step.template, deed, options)), None)
         rest = run.deeds[at or 0 :]
         after[at is not None].append(any(d.ok is False and any(_does(o, d, options) for o in others) for d in rest))
-    return all(after.values()) and _share_of(after[True]) - _share_of(after[False]) >= _WORSE
+        if at is not None:
+            mends.append(any(_fails_till(other, run, at, options) for other in others))
+    worse = all(after.values()) and _share_of(after[True]) - _share_of(after[False]) >= _WORSE
+    return worse or 2 * sum(mends) > len(mends)
 
 
-def _does(template: Template, deed: RunAction, options: frozenset[str]) -> bool:
+def _fails_till(step: Template, run: Run, at: int, options: Readings) -> bool:
+    """Return True if it was done before this action and failed, and worked after it."""
+    worked = [(i > at, deed.ok is not False) for i, deed in enumerate(run.deeds) if _does(step, deed, options)]
+    return (False, False) in worked and (True, True) in worked
+
+
+def _does(template: Template, deed: RunAction, options: Readings) -> bool:
     return any(template.covers(simple) for simple in deed.parts(options))
 
 
@@ -224,7 +240,7 @@ def _share_of(seen: Sequence[bool]) -> float:
     return sum(seen) / len(seen)
 
 
-def _in_order(steps: list[ProcedureStep], runs: Sequence[Run], options: frozenset[str]) -> list[ProcedureStep]:
+def _in_order(steps: list[ProcedureStep], runs: Sequence[Run], options: Readings) -> list[ProcedureStep]:
     """Each before those that it mostly comes before: over the good runs that have both and in which no step failed, for
     what is done once more comes late; where these are too few, over all good ones; else over all."""
     smooth = {run.name for run in runs if run.good and not any(_refused(s.template, run, options) for s in steps)}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.confidence import wilson
+from hmx_pipeline.compiler.tasks.readings import Readings
 from hmx_pipeline.compiler.tasks.slots import Goals, Instance
 from hmx_pipeline.compiler.tasks.task_run import Run
 from hmx_pipeline.compiler.tasks.templates import Template, templates
@@ -43,7 +44,7 @@ class _Try(NamedTuple):
     worked: bool
 
 
-def remedies(runs: Sequence[Run], options: frozenset[str], steps: Sequence[Template], goals: Goals) -> list[Remedy]:
+def remedies(runs: Sequence[Run], options: Readings, steps: Sequence[Template], goals: Goals) -> list[Remedy]:
     tries: dict[tuple[int, str], list[_Try]] = defaultdict(list)
     said: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     for run in runs:
@@ -58,13 +59,14 @@ def remedies(runs: Sequence[Run], options: frozenset[str], steps: Sequence[Templ
     return [each for each in found if each is not None]
 
 
-def _tries(run: Run, options: frozenset[str], steps: Sequence[Template]) -> Iterator[tuple[int, str, _Try]]:
+def _tries(run: Run, options: Readings, steps: Sequence[Template]) -> Iterator[tuple[int, str, _Try]]:
     """Yield each failure of a step with what was done until its next try."""
     failed: dict[int, str] = {}
     between: dict[int, list[Instance]] = {}
     for i, deed in enumerate(run.deeds):
-        accused = simple_commands(blamed(deed.line, deed.error), options) if deed.line else deed.parts(options)
-        for simple in deed.parts(options):
+        parts = deed.parts(options)
+        accused = simple_commands(blamed(deed.line, deed.error), options) if len(parts) > 1 else parts
+        for simple in parts:
             at = next((k for k, step in enumerate(steps) if step.covers(simple)), None)
             if at is not None and at in failed:
                 yield at, failed[at], _Try(run, tuple(between[at]), deed.ok is not False)

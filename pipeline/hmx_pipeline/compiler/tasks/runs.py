@@ -13,6 +13,7 @@ from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted
 from hmx_pipeline.compiler.private_words import said_words, shared_words
 from hmx_pipeline.compiler.tasks import own_values
+from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.run_clusters import known, tasks
 from hmx_pipeline.compiler.tasks.slots import SESSIONS
 from hmx_pipeline.compiler.tasks.task_run import MEANT, act_words, begins, body, run_of, spoken_words, tokens, told
@@ -67,9 +68,15 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
     told = [c for c in contributions if c.pattern_key == TOLD]
     done = [c for c in contributions if c.pattern_key == KEY]
     by_name = {join_key(c.session_id, c.segment_id): c for c in _with_common_values(done, told)}
-    slots = _slots(done)
+    slots, persons = _slots(done), _own_places(done)
     runs = [
-        known(name, segment_rank(c.session_id, c.segment_id), c.body["said"], _without(slots, c.body), _went_well(c))
+        known(
+            name,
+            segment_rank(c.session_id, c.segment_id),
+            c.body["said"],
+            _without(slots, persons, c.body),
+            _went_well(c),
+        )
         for name, c in by_name.items()
     ]
     found = {}
@@ -93,10 +100,25 @@ def _slots(contributions: Sequence[Contribution]) -> set[str]:
     return {act for act, own in values.items() if len(own) > 1 and own.total() >= _MOSTLY * runs[act]}
 
 
-def _without(slots: Set[str], body: Mapping[str, Any]) -> list[str]:
-    """What was done, without the words that fill these."""
+def _own_places(contributions: Sequence[Contribution]) -> set[str]:
+    """Options and arguments of which each subject has values of its own: they say who did it, and not what."""
+    by: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    times: Counter[str] = Counter()
+    for c in contributions:
+        for feature in c.body["done"] if c.body["subject"] else ():
+            place, given, value = feature.partition("=")
+            if given:
+                by[place][value].add(c.body["subject"])
+                times[place] += 1
+    several = ((place, own) for place, own in by.items() if len(own) > 1 and times[place] > len(own))
+    return {place for place, own in several if all(len(subjects) == 1 for subjects in own.values())}
+
+
+def _without(slots: Set[str], own: Set[str], body: Mapping[str, Any]) -> list[str]:
+    """What was done, without the words that fill these, and without values that are somebody's own."""
     filled = [feature for feature in body.get("taken", ()) if feature.rpartition(" ")[0] in slots]
-    return [f for f in body["done"] if not any(f == each or f.startswith(f"{each} ") for each in filled)]
+    done = (f for f in body["done"] if f.partition("=")[0] not in own or "=" not in f)
+    return [f for f in done if not any(f == each or f.startswith(f"{each} ") for each in filled)]
 
 
 def _went_well(c: Contribution) -> int | None:
@@ -122,7 +144,7 @@ class _Meant:
 
     def by(self, runs: Sequence[Contribution]) -> list[Contribution]:
         """Return those that share two words with an action of these runs."""
-        acts = {part for c in runs for deed in run_of(c).deeds for part in deed.parts(frozenset())}
+        acts = {part for c in runs for deed in run_of(c).deeds for part in deed.parts(NONE)}
         found: set[int] = set()
         for act in acts:
             shared = Counter(number for word in act_words(act) for number in self._by_word.get(word, ()))
@@ -177,7 +199,7 @@ def _in_errors(contributions: Sequence[Contribution], values: Set[str]) -> dict[
     for c in contributions:
         named = _values_in(c.body["asked"])
         for deed in run_of(c).deeds:
-            for part in deed.parts(frozenset()):
+            for part in deed.parts(NONE):
                 named.update((*part.words, *(value for _, value in part.options if value)))
             for value in values & _values_in([deed.error]) if deed.error else ():
                 if wordlike(value):

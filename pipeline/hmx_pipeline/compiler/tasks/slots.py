@@ -8,14 +8,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.change_points import turned
+from hmx_pipeline.compiler.tasks.readings import PART
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.contracts.safe_text import as_data
-from hmx_pipeline.segments.commands import Simple, within
+from hmx_pipeline.segments.commands import Simple, is_option, within
 
 SESSIONS: Final = 2
 """Fewest sessions of a constant, and fewest subjects if these are known."""
@@ -26,24 +27,16 @@ _SURE: Final = 5  # sessions from which a value that was always copied is a cons
 _OWN: Final = 0.8  # share of a subject's most frequent value that makes it the subject's own
 _NAMED: Final = 0.3  # share of goals with a word before the value that names the slot
 _CHOICES: Final = 16
-_LOOKS: Final = 2
 _ID: Final = 6  # characters from which letters and digits together are an id
-_LONGEST: Final = 40  # of a longer value its looks say nothing
-_SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
-_SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
-_DIGIT: Final = re.compile(r"\d")
-_LETTER: Final = re.compile(r"[^\W\d_]")
-_MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all of them are 0
-_TOLD: Final = {
-    "goal": ("stands in the wish", "stand in the wish"),
-    "user": ("is the user's own", "are the user's own"),
-    "earlier": ("is what an earlier result says", "are what earlier results say"),
-    "chosen": ("is one of few", "are each one of few"),
-    "unknown": ("differs each time", "differ each time"),
-}
-"""What a pack says of one slot, and of several."""
+SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
+DIGIT: Final = re.compile(r"\d")
+LETTER: Final = re.compile(r"[^\W\d_]")
+_KEYED: Final = re.compile(r"[:=]\W*$")
+_PARTS: Final = 32
 _SHORT: Final = 2  # letters of an option that is no name
 _SEPARATORS: Final = ("=:/,@.", "=:/,@._-")
+_BEGINS: Final = re.compile("[A-Za-z_]")
+"""Of a slot's name: readers of templates take such names as programs have."""
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
 FROM_OUTSIDE: Final = ("goal", "user")
 _SOURCES: Final = {"goal": 0, "user": 1, "earlier": 2}
@@ -87,11 +80,50 @@ class Slot:
             return ""
         return value[len(self.before) : len(value) - len(self.after)]
 
+    @property
+    def slots(self) -> tuple["Slot"]:
+        return (self,)
+
+    def read(self, value: str) -> Iterator[tuple["Slot", str]]:
+        """Yield what fills it in this value."""
+        if inner := self.inner(value):
+            yield self, inner
+
     def __str__(self) -> str:
         return f"{self.before}<{self.name}>{self.after}"
 
 
-Position = str | Slot
+@dataclass(slots=True, eq=False)
+class Mixed:
+    """A value that is put together: a path, a nested argument, a text with values in it."""
+
+    between: tuple[str, ...]
+    parts: tuple["str | Slot", ...]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Slot))
+
+    def read(self, value: str) -> Iterator[tuple[Slot, str]]:
+        given = PART.findall(value)
+        if tuple(PART.split(value)) == self.between:
+            for part, own in zip(self.parts, given, strict=True):
+                if isinstance(part, Slot):
+                    yield from part.read(own)
+
+    def __str__(self) -> str:
+        parts = (*map(str, self.parts), "")
+        return "".join(f"{between}{part}" for between, part in zip(self.between, parts, strict=True))
+
+
+Position = str | Slot | Mixed
+
+
+def constants(position: Position | None) -> tuple[str, ...]:
+    """Return what is the same each time."""
+    if isinstance(position, Mixed):
+        return tuple(part for part in position.parts if isinstance(part, str))
+    return (position,) if isinstance(position, str) else ()
 
 
 def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
@@ -129,20 +161,44 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
     many = len({(value, one.run.session) for value, one in lately})
     if shown:
         top = min(shown, key=lambda value: (-shown[value], value))
-        if shown[top] >= _SAME * many and not (shown[top] < _SURE and _by_chance(top, lately, goals)):
-            return top
-    source, before, after = source_of(pairs, goals), "", ""
+        if shown[top] >= _SAME * many and not _by_chance(top, shown[top], lately, goals):
+            return _mixed(key, lately, goals) or top
+    source, before, after, given = source_of(pairs, goals), "", "", pairs
+    if not source and (mixed := _mixed(key, pairs, goals)) is not None:
+        return mixed
     for separators in _SEPARATORS if not source else ():
-        cut = _cut(pairs, separators)
-        if cut is not None and ((found := source_of(cut[2], goals)) or separators == _SEPARATORS[0]):
-            (before, after, pairs), source = cut, found
-            if source:
-                break
+        cuts = [(source_of(cut[2], goals), cut) for cut in _cuts(given, separators)]
+        known = [each for each in cuts if each[0]]
+        if known or (cuts and separators == _SEPARATORS[0]):
+            source, (before, after, pairs) = known[0] if known else cuts[-1]
+        if source:
+            break
     shown = {**_wished(pairs), **supported(pairs, 1)} if source == "goal" else supported(pairs, 1)
     few = tuple(sorted(shown, key=lambda value: (-shown[value], value))[:_CHOICES])
     if not source:
         source = "chosen" if sum(shown.values()) >= _COPIED * many else "unknown"
     return named(Slot("", source, pairs, few, before, after), key)
+
+
+def _mixed(key: str, pairs: Pairs, goals: Goals) -> Mixed | None:
+    """Read the values part by part; None unless nearly all are put together alike, each part that differs is known from
+    somewhere, and one of them from the wish, the user or a result."""
+    forms = Counter(tuple(PART.split(value)) for value, _ in pairs)
+    between = min(forms, key=lambda form: (-forms[form], form), default=())
+    if not any(between) or len(between) > _PARTS or forms[between] < _COPIED * len(pairs):
+        return None
+    rows = [(PART.findall(value), one) for value, one in pairs if tuple(PART.split(value)) == between]
+    parts: list[str | Slot] = []
+    last = len(between) - 2 if not any(map(str.isspace, "".join(between))) else None  # it has the value's own name
+    for at in range(len(between) - 1):
+        before = next((own for own in reversed(parts) if isinstance(own, str) and LETTER.search(own)), "")
+        keyed = is_option(before) or _KEYED.search("".join((*between[1 : at + 1], *map(str, parts[-1:]))))
+        name = before if keyed else key if at == last else ""
+        part = position(name, [(row[at], one) for row, one in rows], goals)
+        if isinstance(part, Mixed) or (isinstance(part, Slot) and part.source == "unknown"):
+            return None
+        parts.append(part)
+    return Mixed(between, tuple(parts)) if any(p.source in _SOURCES for p in parts if isinstance(p, Slot)) else None
 
 
 def _lately(pairs: Pairs) -> Pairs:
@@ -161,7 +217,9 @@ def source_of(pairs: Pairs, goals: Goals) -> str:
     """Return the first source that contains the values in most sessions; empty if there is none."""
     if not pairs:
         return ""
-    if sum(_copied(value, one, goals) for value, one in pairs) >= _COPIED * len(pairs):
+    asked = sum(_copied(value, one, goals) for value, one in pairs) >= _COPIED * len(pairs)
+    first = sum(within(value, "".join(one.run.asked[:1]).casefold()) for value, one in pairs)
+    if asked and (first >= _COPIED * len(pairs) or not _of_users(pairs)):
         return "goal"
     if _of_users(pairs):
         return "user"
@@ -173,7 +231,7 @@ def _copied(value: str, one: Instance, goals: Goals) -> bool:
     id is in a goal for one reason only, also where all goals so far were of one person."""
     if not within(value, goal_of(one.run)):
         return False
-    is_id = len(value) >= _ID and bool(_DIGIT.search(value) and _LETTER.search(value))
+    is_id = len(value) >= _ID and bool(DIGIT.search(value) and LETTER.search(value))
     return is_id or _heard(value, goals) <= len(goals) * (1 - _CONTRAST)
 
 
@@ -198,30 +256,30 @@ def _of_users(pairs: Pairs) -> bool:
     return len(by) >= SESSIONS and len(tops) == len(by) and several > len(by) and mine >= _OWN * several
 
 
-def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
-    """Return True if the value may be equal by chance so far: each session took it from a text before, and no user
-    asked for it."""
+def _by_chance(value: str, sessions: int, pairs: Pairs, goals: Goals) -> bool:
+    """Return True if the value may be equal by chance: each session took it from its wish, where other wishes have
+    others; or, in few sessions so far, from a text before, and no user asked for it."""
     own = [one for given, one in pairs if given == value]
     if all(_copied(value, one, goals) for one in own):
         return True
-    if all(value in one.run.named for one in own):
+    if sessions >= _SURE or all(value in one.run.named for one in own):
         return False
     id_like = any(map(str.isdigit, value))
     return id_like and all(value in one.deed.seen or within(value, goal_of(one.run)) for one in own)
 
 
-def _cut(pairs: Pairs, separators: str) -> tuple[str, str, Pairs] | None:
-    """Split off the common prefix and suffix at separators: `deploy/x`, `deploy/y` → `deploy/` and the rest."""
+def _cuts(pairs: Pairs, separators: str) -> Iterator[tuple[str, str, Pairs]]:
+    """Split off the common suffix and each common prefix at separators, the shortest first: `deploy/x`, `deploy/y` →
+    `deploy/` and the rest."""
     subjects = {one.run.subject for _, one in pairs}
     if len({one.run.session for _, one in pairs}) < SESSIONS or (any(subjects) and len(subjects) < SESSIONS):
-        return None
+        return
     values = [value for value, _ in pairs]
     separator = re.compile(f"[{re.escape(separators)}]")
-    before = _up_to(separator, common_start(values))
-    after = _up_to(separator, common_start([value[len(before) :][::-1] for value in values]))[::-1]
-    if not (before or after):
-        return None
-    return before, after, [(value[len(before) : len(value) - len(after)], one) for value, one in pairs]
+    longest = _up_to(separator, common_start(values))
+    after = _up_to(separator, common_start([value[len(longest) :][::-1] for value in values]))[::-1]
+    for begin in [*([0] if after else ()), *(found.end() for found in separator.finditer(longest))]:
+        yield longest[:begin], after, [(value[begin : len(value) - len(after)], one) for value, one in pairs]
 
 
 def common_start(values: Sequence[str]) -> str:
@@ -242,7 +300,8 @@ def named(slot: Slot, key: str = "") -> Slot:
     after its shape."""
     name = _key_name(key)
     chosen = name or _goal_name(slot) or _shape(slot)
-    slot.name = chosen if as_data(f"<{chosen}>") == f"<{chosen}>" else f"the_{chosen}"  # a page hides `<table>`
+    plain = _BEGINS.match(chosen) and as_data(f"<{chosen}>") == f"<{chosen}>"  # a page hides `<table>`
+    slot.name = chosen if plain else f"the_{chosen}"
     slot.keyed = bool(name)
     return slot
 
@@ -273,6 +332,10 @@ def _goal_name(slot: Slot) -> str:
 
 
 def _shape(slot: Slot) -> str:
+    values = {value for value, _ in slot.pairs}
+    begin = up_to_separator(common_start(sorted(values)))[:-1] if len(values) >= SHOWN_FROM else ""
+    if len(begin) > _SHORT and begin.isalpha():
+        return begin
     shapes = Counter(
         "path" if "/" in value else "number" if value.lstrip("+-").isdigit() else "value" for value, _ in slot.pairs
     )
@@ -309,46 +372,3 @@ def _agree(a: Slot, b: Slot) -> bool:
     common = mine.keys() & other.keys()
     enough = 1 if a.source == b.source == "goal" else min(SESSIONS, len(mine), len(other))
     return len(common) >= max(enough, 1) and sum(mine[run] == other[run] for run in common) >= _SAME * len(common)
-
-
-def described(slots: Mapping[str, Sequence[Slot]]) -> dict[str, Any]:
-    """Of each where its value comes from, and what it is like."""
-    return {name: {"source": own[0].source, "like": like(own)} for name, own in slots.items()}
-
-
-def like(group: Sequence[Slot]) -> list[str]:
-    """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
-    if group[0].source == "user":
-        return []
-    values = sorted({v for slot in group for v, _ in slot.pairs if _DIGIT.search(v) and len(v) <= _LONGEST})
-    choices = next((slot.choices for slot in group if slot.choices), ())
-    if choices and not values:
-        return list(choices)
-    shapes = Counter(map(_look, values))
-    first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_LOOKS]
-    return [_masked([value for value in values if _look(value) == shape]) for shape in first]
-
-
-def _look(value: str) -> str:
-    return _LETTER.sub("x", _DIGIT.sub("0", value))
-
-
-def _masked(values: Sequence[str]) -> str:
-    """Values of one shape: what all begin with stays."""
-    kept = len(common_start(values)) if len(values) >= _SHOWN_FROM else 0
-    return values[0][:kept] + _look(values[0])[kept:]
-
-
-def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of them: a value, where one is known, else where it comes from, in one line for all that come
-    from there. How ids look says little to who reads, but where one has to be found in a wish."""
-    others: dict[str, list[str]] = {}
-    for name, slot in slots.items():
-        known = [slot["value"]] if "value" in slot else [value for value in slot["like"] if not _MASKED.search(value)]
-        if known:
-            yield f"<{name}>: {', '.join(known[:_SHOWN])}"
-        elif slot["source"] == "goal" and slot["like"]:
-            yield f"<{name}> stands in the wish and looks like {' or '.join(slot['like'])}"
-        elif slot["source"] in _TOLD:
-            others.setdefault(slot["source"], []).append(f"<{name}>")
-    yield from (f"{', '.join(names)} {_TOLD[source][len(names) > 1]}" for source, names in others.items())

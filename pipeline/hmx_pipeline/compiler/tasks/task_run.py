@@ -12,12 +12,13 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from hmx_pipeline.compiler.tasks.readings import NONE, PART, Readings, named, pieces
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.limits import MB, STEP_TEXT
 from hmx_pipeline.segments.action_names import silent
-from hmx_pipeline.segments.commands import Simple, call, first_end, simple_commands, within, wordlike
+from hmx_pipeline.segments.commands import Simple, call, first_end, simple_commands, whole_line, within, wordlike
 from hmx_pipeline.segments.masking import shorten
 from hmx_pipeline.segments.pairing import Action
 
@@ -54,8 +55,12 @@ class RunAction(NamedTuple):
     seen: frozenset[str]
     """Values that occur in an earlier result."""
 
-    def parts(self, switches: frozenset[str]) -> Sequence[Simple]:
-        return simple_commands(self.line, switches) if self.line else (call(self.name, self.arguments),)
+    def parts(self, known: Readings) -> Sequence[Simple]:
+        """Return its commands, or the whole as one, where that is how it is `known` to be read."""
+        if not self.line:
+            return (named(call(self.name, self.arguments), known),)
+        whole = whole_line(self.line) if known else None
+        return (whole,) if whole is not None and whole.form in known else simple_commands(self.line, known)
 
 
 class Run(NamedTuple):
@@ -79,9 +84,10 @@ class Run(NamedTuple):
 
     @property
     def values(self) -> set[str]:
-        """Words and option values of all actions."""
-        parts = [part for deed in self.deeds for part in deed.parts(frozenset())]
-        return {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
+        """Words and option values of all actions, and what those are made of."""
+        parts = [part for deed in self.deeds for part in deed.parts(NONE)]
+        whole = {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
+        return whole.union(*map(PART.findall, whole))
 
 
 def told(segment: Segment) -> dict[str, Any] | None:
@@ -103,7 +109,7 @@ def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
     earlier = _EarlierTexts(segment.steps)
     for action, act in zip(acted, acts, strict=True):
         copied = partial(earlier.hold, action.position)
-        for simple in _read(act).parts(frozenset()):
+        for simple in _read(act).parts(NONE):
             done.update(dict.fromkeys(_features(simple, copied)))
             for place, value in _places(simple):
                 values.add(value)
@@ -191,7 +197,7 @@ def acts_of(steps: Sequence[Step], actions: Iterable[Action]) -> list[list[Any]]
 
 
 def _with_seen(act: list[Any], held: Callable[[str], bool]) -> list[Any]:
-    own = dict.fromkeys(value for simple in _read(act).parts(frozenset()) for _, value in _places(simple))
+    own = dict.fromkeys(value for simple in _read(act).parts(NONE) for _, value in _places(simple))
     return [*act, list(filter(held, own))[:_SEEN]]
 
 
@@ -243,7 +249,11 @@ def _features(simple: Simple, copied: Callable[[str], bool]) -> Iterator[str]:
     name = simple.program if simple.tool else simple.program.rstrip("/").rsplit("/", 1)[-1]
     yield name
     if simple.tool:
-        yield from (f"{name} {key}={value}" for key, value in simple.options if telling(value))
+        for key, value in simple.options:
+            if telling(value):
+                yield f"{name} {key}={value}"
+            elif words := [word for word in pieces(value) if telling(word)][: _LEVELS - 1]:
+                yield f"{name} {key}={' '.join(words)}"
         return
     path = name
     for word in simple.words[:_LEVELS]:

@@ -4,30 +4,35 @@ Input: instances that did not fail. Output: templates. No program, option or val
 on the set of instances only.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from hmx_pipeline.compiler.tasks.change_points import share_now
+from hmx_pipeline.compiler.tasks.readings import Readings
 from hmx_pipeline.compiler.tasks.slots import (
     FROM_OUTSIDE,
-    SESSIONS,
     Goals,
     Instance,
+    Mixed,
     Position,
     Slot,
+    constants,
     named,
     position,
     source_of,
     supported,
 )
 from hmx_pipeline.compiler.tasks.task_run import MEANT, Run, act_words, spoken_words
-from hmx_pipeline.segments.commands import Simple, quoted, within, wordlike
+from hmx_pipeline.segments.commands import OPEN, Simple, is_option, quoted, within, wordlike
 
 _OFTEN: Final = 0.5  # share of instances with an option that makes it part of the template
 _FORMS: Final = 0.6
 _LETTER: Final = 2  # `-n` is in many texts
+_NOT_ONE_VALUE: Final = re.compile(r"[\s,]|^['\"]|^$")
 
 
 @dataclass(slots=True, eq=False)
@@ -38,17 +43,23 @@ class Template:
     options: tuple[tuple[str, Position | None], ...]
     layout: tuple[str, ...]
     instances: Sequence[Instance] = field(repr=False)
+    form: str = ""
+    """As that of its instances (`Simple.form`)."""
     more: bool = False
     """True if the last word stands for a list of any length."""
 
     @property
+    def values(self) -> list[Position | None]:
+        return [*self.words, *(value for _, value in self.options)]
+
+    @property
     def slots(self) -> list[Slot]:
-        every = (*self.words, *(value for _, value in self.options))
-        return [each for each in every if isinstance(each, Slot)]
+        return [slot for each in self.values if not isinstance(each, str | None) for slot in each.slots]
 
     def covers(self, simple: Simple) -> bool:
         """Return True if the action is an instance: same number of words, same constants and options."""
-        if (self.program, self.tool, len(self.words)) != (simple.program, simple.tool, len(simple.words)):
+        own = self.program, self.tool, self.form, len(self.words)
+        if own != (simple.program, simple.tool, simple.form, len(simple.words)):
             return False
         words = zip(self.words, simple.words, strict=True)
         if any(isinstance(wanted, str) and wanted != given for wanted, given in words):
@@ -58,29 +69,29 @@ class Template:
 
     def meant_by(self, text: str) -> bool:
         """Return True if a text in lower case refers to it: contains two of its words, or an option as written."""
-        words = (word for word in self.words if isinstance(word, str))
-        constants = (value for _, value in self.options if isinstance(value, str))
         keys = [key for key, _ in self.options]
-        own = spoken_words((self.program, *words, *keys, *constants))
+        own = spoken_words((self.program, *keys, *(text for each in self.values for text in constants(each))))
         if len(own & spoken_words([text])) >= MEANT:
             return True
         return not self.tool and any(len(key) > _LETTER and within(key, text) for key in keys)
 
-    def fill(self, runs: Iterable[Run], options: frozenset[str]) -> None:
+    def fill(self, runs: Iterable[Run], options: Readings) -> None:
         """Store the values of its slots in every run that has it."""
         for run in runs:
             for simple in (part for deed in run.deeds for part in deed.parts(options) if self.covers(part)):
                 given = dict(simple.options)
                 pairs = [*zip(self.words, simple.words, strict=True), *((s, given[key]) for key, s in self.options)]
-                for slot, value in pairs:
-                    if isinstance(slot, Slot) and value and (inner := slot.inner(value)):
+                for place, value in pairs:
+                    for slot, inner in place.read(value) if value and not isinstance(place, str | None) else ():
                         slot.elsewhere[run.name] = inner
 
     @property
     def text(self) -> str:
         """The command to run, with slots as `<name>`."""
         if self.tool:
-            return f"{self.program}({', '.join(f'{key}={value}' for key, value in self.options)})"
+            return f"{self.program}({', '.join(f'{key}={_argument(str(value))}' for key, value in self.options)})"
+        if self.form:
+            return " ".join((self.program, *map(str, self.words)))
         said = {str(i): _shown(word) for i, word in enumerate(self.words)}
         options = {key: key if value is None else f"{key} {_shown(value)}" for key, value in self.options}
         order = [key for key in self.layout if key in said or key in options]
@@ -89,14 +100,22 @@ class Template:
 
 
 def _shown(position: Position) -> str:
-    return str(position) if isinstance(position, Slot) else quoted(position)
+    text = str(position)
+    plain = "".join((*position.between, *constants(position))) if isinstance(position, Mixed) else text
+    return text if isinstance(position, Slot) or quoted(plain) == plain else quoted(text)
+
+
+def _argument(value: str) -> str:
+    """Quote what would not be read as one value."""
+    quote = "'" if '"' in value else '"'
+    return f"{quote}{value}{quote}" if _NOT_ONE_VALUE.search(value) else value
 
 
 def templates(instances: Sequence[Instance], goals: Goals) -> list[Template]:
     """Learn templates from actions that did not fail."""
-    programs: dict[tuple[str, bool], list[Instance]] = defaultdict(list)
+    programs: dict[tuple[str, bool, str], list[Instance]] = defaultdict(list)
     for one in instances:
-        programs[one.simple.program, one.simple.tool].append(one)
+        programs[one.simple.program, one.simple.tool, one.simple.form].append(one)
     return [found for key in sorted(programs) for found in _learnt(programs[key], goals, 0)]
 
 
@@ -131,21 +150,6 @@ def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) ->
     first = min((run.at for run in others if run.name in having), default=0)
     since = [run for run in others if run.at >= asked[0].at] or [run for run in others if run.at >= first]
     return sum(run.name in having for run in since) / len(since) if since else 0.0
-
-
-def switches(runs: Iterable[Run]) -> frozenset[str]:
-    """Return options that stood without a value in two sessions and in a fifth of those that used them. They take no
-    value elsewhere either."""
-    bare: dict[str, set[str]] = defaultdict(set)
-    every: dict[str, set[str]] = defaultdict(set)
-    for run in runs:
-        for deed in run.deeds:
-            for simple in deed.parts(frozenset()) if deed.line else ():
-                for key, value in simple.options:
-                    (every if value is not None else bare)[f"{simple.program} {key}"].add(run.session)
-    return frozenset(
-        option for option, own in bare.items() if len(own) >= SESSIONS and 5 * len(own) >= len(own | every[option])
-    )
 
 
 def _learnt(instances: list[Instance], goals: Goals, at: int) -> list[Template]:
@@ -183,11 +187,15 @@ def _branches(here: list[Instance], goals: Goals, at: int) -> tuple[dict[str, li
     named = {value: by[value] for value in supported(pairs) if wordlike(value)}
     if len(by) > 1:
         forms = Counter(map(_form, here)).most_common(1)[0][1]
-        if source_of(pairs, goals) in FROM_OUTSIDE and forms >= _FORMS * len(here):
+        if forms >= _FORMS * len(here) and _from_outside(position("", pairs, goals)):
             return {}, here
         if 2 * sum(map(len, named.values())) < len(here):
             return {}, here
     return named, [one for value, ones in sorted(by.items()) if value not in named for one in ones]
+
+
+def _from_outside(found: Position) -> bool:
+    return not isinstance(found, str) and all(slot.source in FROM_OUTSIDE for slot in found.slots)
 
 
 def _named_later(here: Sequence[Instance], at: int) -> bool:
@@ -206,7 +214,14 @@ def _form(one: Instance) -> tuple[int, tuple[str, ...]]:
 def _template(instances: Sequence[Instance], goals: Goals, tail: int | None = None) -> Template:
     """Make a template. `tail`: from this word on, words form a list of any length."""
     places = min(len(one.simple.words) for one in instances) if tail is None else tail
-    words = [position("", [(one.simple.words[i], one) for one in instances], goals) for i in range(places)]
+    first = instances[0].simple
+    fixed = first.form.split(" ") if first.form and not first.tool else [OPEN] * (places + 1)
+    words: list[Position] = [
+        position(before if is_option(before) else "", [(one.simple.words[i], one) for one in instances], goals)
+        if own == OPEN
+        else first.words[i]
+        for i, (before, own) in enumerate(pairwise(fixed))
+    ]
     rest = [(word, one) for one in instances for word in one.simple.words[places:]]
     if tail is not None and rest:
         words.append(named(Slot("", source_of(rest, goals) or "unknown", rest)))
@@ -221,9 +236,15 @@ def _template(instances: Sequence[Instance], goals: Goals, tail: int | None = No
             options.append((key, position(key, valued, goals) if valued else None))
     layouts = Counter(one.simple.layout for one in instances)
     layout = min(layouts, key=lambda each: (-layouts[each], each))
-    first = instances[0].simple
     return Template(
-        first.program, first.tool, tuple(words), tuple(options), layout, instances, tail is not None and bool(rest)
+        first.program,
+        first.tool,
+        tuple(words),
+        tuple(options),
+        layout,
+        instances,
+        first.form,
+        tail is not None and bool(rest),
     )
 
 

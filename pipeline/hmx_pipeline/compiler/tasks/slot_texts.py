@@ -1,0 +1,70 @@
+"""What is shown of slots: values of several subjects, what ids look like, and where a value comes from.
+
+Input: the slots of a procedure. Output: their part of an artifact's content, and lines of a pack.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from string import ascii_letters
+from typing import Any, Final
+
+from hmx_pipeline.compiler.tasks.slots import DIGIT, LETTER, SHOWN_FROM, Slot, common_start
+
+_LOOKS: Final = 2
+_LONGEST: Final = 40  # of a longer value its looks say nothing
+_SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
+_MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all of them are 0
+_TOLD: Final = {
+    "goal": ("stands in the wish", "stand in the wish"),
+    "user": ("is the user's own", "are the user's own"),
+    "earlier": ("is what an earlier result says", "are what earlier results say"),
+    "chosen": ("is one of few", "are each one of few"),
+    "unknown": ("differs each time", "differ each time"),
+}
+"""What a pack says of one slot, and of several."""
+
+
+def described(slots: Mapping[str, Sequence[Slot]]) -> dict[str, Any]:
+    """Of each where its value comes from, and what it is like."""
+    return {name: {"source": own[0].source, "like": like(own)} for name, own in slots.items()}
+
+
+def like(group: Sequence[Slot]) -> list[str]:
+    """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
+    if group[0].source == "user":
+        return []
+    values = sorted({v for slot in group for v, _ in slot.pairs if DIGIT.search(v) and len(v) <= _LONGEST})
+    choices = next((slot.choices for slot in group if slot.choices), ())
+    if choices and not values:
+        return list(choices)
+    shapes = Counter(map(_look, values))
+    first = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_LOOKS]
+    return [_masked([value for value in values if _look(value) == shape]) for shape in first]
+
+
+def _look(value: str) -> str:
+    return LETTER.sub("x", DIGIT.sub("0", value))
+
+
+def _masked(values: Sequence[str]) -> str:
+    """Values of one shape: what all begin with stays, but no part of their letters."""
+    kept = len(common_start(values)) if len(values) >= SHOWN_FROM else 0
+    if any(LETTER.match(value, kept) for value in values):
+        kept = len(values[0][:kept].rstrip(ascii_letters))
+    return values[0][:kept] + _look(values[0])[kept:]
+
+
+def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
+    """What a pack shows of them: a value, where one is known, else where it comes from, in one line for all that come
+    from there. How ids look says little to who reads, but where one has to be found in a wish."""
+    others: dict[str, list[str]] = {}
+    for name, slot in slots.items():
+        known = [slot["value"]] if "value" in slot else [value for value in slot["like"] if not _MASKED.search(value)]
+        if known:
+            yield f"<{name}>: {', '.join(known[:_SHOWN])}"
+        elif slot["source"] == "goal" and slot["like"]:
+            yield f"<{name}> stands in the wish and looks like {' or '.join(slot['like'])}"
+        elif slot["source"] in _TOLD:
+            others.setdefault(slot["source"], []).append(f"<{name}>")
+    yield from (f"{', '.join(names)} {_TOLD[source][len(names) > 1]}" for source, names in others.items())

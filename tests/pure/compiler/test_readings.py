@@ -1,0 +1,122 @@
+"""Actions are learnt as they are run: whole lines, arguments that are put together, tools that do several things."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hmx_pipeline.compiler.tasks.readings import readings
+from hmx_pipeline.segments.commands import whole_line
+from tests.pure.compiler.test_tasks import ROOMS, USERS, called, deed, learnt, run, steps
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hall free {0} --for board && hall hold {0} --days 3",
+        "hall log {0} | tail -n 5",
+        "ssh desk 'hall open {0} --quiet' | tee -a /var/log/hall.log",
+        "curl -sS -X PUT https://hall.example/rooms/{0} -d state=open | jq -r .state",
+        "hall list {0} > /dev/null 2>&1",
+    ],
+)
+def test_a_line_of_several_commands_is_one_step_as_it_was_run(line: str) -> None:
+    runs = [
+        run(n, f"Open room {ROOMS[n % 6]}", f"hall check {ROOMS[n % 6]}", line.format(ROOMS[n % 6])) for n in range(6)
+    ]
+    assert steps(learnt(runs)) == ["hall check <room>", line.format("<room>")]
+
+
+def test_commands_that_mostly_stand_alone_stay_steps_of_their_own() -> None:
+    def opened(n: int) -> list[str]:
+        room = ROOMS[n % 6]
+        return [f"hall check {room} && hall open {room}"] if n == 2 else [f"hall check {room}", f"hall open {room}"]
+
+    found = learnt([run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(6)])
+    assert steps(found) == ["hall check <room>", "hall open <room>"]
+
+
+def test_a_nested_argument_has_its_constants_and_slots_and_is_quoted() -> None:
+    runs = [
+        run(
+            n,
+            f"Move {ROOMS[n % 6]} to wing {n % 4}w",
+            called("put", path=f"/v2/rooms/{ROOMS[n % 6]}/wing", body=f"{{'wing': '{n % 4}w', 'mode': 'slow'}}"),
+            called("tell", text="moved, call the desk"),
+        )
+        for n in range(8)
+    ]
+    first, then = steps(learnt(runs))
+    assert then == 'tell(text="moved, call the desk")'
+    assert first == "put(body=\"{'wing': '<wing>', 'mode': 'slow'}\", path=/v2/rooms/<the_path>/wing)".replace(
+        "<the_path>", f"<{first.split('/rooms/<')[1].split('>')[0]}>"
+    )
+
+
+def test_one_tool_that_does_several_things_is_a_step_for_each() -> None:
+    runs = [
+        run(
+            n,
+            f"Open room {ROOMS[n % 6]}",
+            called("sh", cmd=f"hall check {ROOMS[n % 6]}"),
+            called("sh", cmd=f"hall open {ROOMS[n % 6]} --days 3"),
+        )
+        for n in range(6)
+    ]
+    assert steps(learnt(runs)) == ['sh(cmd="hall check <room>")', 'sh(cmd="hall open <room> --days 3")']
+
+
+def test_a_look_around_with_a_tool_does_not_replace_what_the_tool_is_used_for() -> None:
+    def opened(n: int) -> list:
+        look = [called("get", kind="clock")] if n == 3 else []
+        return [called("get", kind="room", id=ROOMS[n % 6]), *look, f"hall open {ROOMS[n % 6]}"]
+
+    found = learnt([run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(6)])
+    assert steps(found) == ["get(id=<room>, kind=room)", "hall open <room>"]
+
+
+def test_a_value_is_filled_from_the_whole_name_that_the_wish_has() -> None:
+    runs = [run(n, f"Fix door dr-{n}{n}", f"ssh ctl-dr-{n}{n} restart", f"door test dr-{n}{n}") for n in range(6)]
+    assert steps(learnt(runs)) == ["ssh ctl-<door> restart", "door test <door>"]
+
+
+def test_what_was_only_done_because_a_step_had_failed_is_a_way_out_and_no_step() -> None:
+    def opened(n: int) -> list:
+        room, stuck = ROOMS[n % 6], n % 5 < 3
+        tried = [deed(f"hall open {room}", ok=False, error="lock is stuck"), f"hall oil {room}"] if stuck else []
+        return [f"hall check {room}", *tried, f"hall open {room}"]
+
+    found = learnt([run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(9)])
+    assert steps(found) == ["hall check <room>", "hall open <room>"]
+    assert [way.template.text for remedy in found.remedies for way in remedy.ways] == ["hall oil <room>"]
+
+
+def test_a_slot_has_a_name_that_readers_of_templates_take() -> None:
+    words = ("комната", "房间", "über", "2nd")
+    for word in words:
+        runs = [run(n, f"Open {word} {ROOMS[n % 6]}", f"hall open {ROOMS[n % 6]}") for n in range(6)]
+        (slot,) = learnt(runs).slots
+        assert slot[0].isascii()
+        assert slot[0].isalpha()
+
+
+@given(st.text(alphabet="ab '\"|&;>-=$\\\n#`()<", max_size=40))
+def test_any_line_that_is_read_as_one_keeps_its_words(line: str) -> None:
+    whole = whole_line(line)
+    if whole is not None:
+        assert "".join((whole.program, *whole.words)) == "".join(line.split()) or any(c in line for c in "'\"\\")
+        assert len(whole.form.split(" ")) == len(whole.words) + 1
+
+
+def test_readings_do_not_depend_on_the_order_of_runs() -> None:
+    runs = [
+        run(
+            n,
+            f"Open room {ROOMS[n % 6]}",
+            called("sh", cmd=f"hall check {ROOMS[n % 6]}"),
+            called("sh", cmd=f"hall open {ROOMS[n % 6]}"),
+            f"hall log {ROOMS[n % 6]} | tail -n {n % 2 + 4}",
+        )
+        for n in range(6)
+    ]
+    assert readings(runs) == readings(runs[::-1]) != frozenset()
+    assert {each.subject for each in runs} == set(USERS)
