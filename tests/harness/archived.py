@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pyarrow import parquet
-
 from tests.harness.operators import Erasing
 from tests.harness.site import Site
 from tests.verifier.log import Snapshot
@@ -32,6 +30,8 @@ def archive_faults(site: Site, snapshot: Snapshot, erased: list[Erasing]) -> lis
 
 
 def _faults(folder: Path, snapshot: Snapshot, erased: list[Erasing]) -> Iterator[str]:
+    from pyarrow import parquet
+
     words, tenants = [one.word.encode() for one in erased], {one.tenant for one in erased}
     for topic in (EPISODES, EVIDENCE):
         rows = {(n, row.offset): row for n, part in enumerate(snapshot.topics[topic]) for row in part.rows}
