@@ -1,4 +1,4 @@
-"""The wheel alone, in an empty folder: it carries the topics, page, languages and samples that it needs."""
+"""The wheel alone, in an empty folder: it carries the topics, pages, languages and samples that it needs."""
 
 import json
 import os
@@ -48,6 +48,7 @@ def test_it_starts_the_whole_stack_and_answers(site: Path, tmp_path: Path) -> No
         check=True,
     )
     assert found.stdout.startswith(str(site))
+    assert (site / "hmx_pipeline/docs/index.md").read_bytes() == (ROOT / "docs/index.md").read_bytes()
     try:
         hmx("up")
         (tmp_path / "events.ndjson").write_bytes((site / "hmx_pipeline" / "local" / "samples.ndjson").read_bytes())

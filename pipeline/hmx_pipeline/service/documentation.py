@@ -61,7 +61,7 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 router: Final = APIRouter(include_in_schema=False)
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     page: str
     slug: str
     title: str
@@ -134,15 +134,15 @@ def slug(heading: str) -> str:
 
 
 @cache
-def sections() -> tuple[Section, ...]:
+def sections() -> tuple[PageSection, ...]:
     return tuple(one for name in sorted(pages()) for one in _sections(name))
 
 
-def _sections(name: str) -> Iterator[Section]:
+def _sections(name: str) -> Iterator[PageSection]:
     for part in re.split(r"^(?=#{1,4} )", pages()[name], flags=re.MULTILINE):
         title = part.partition("\n")[0].lstrip("# ")
         if title:
-            yield Section(name, slug(title), re.sub(r"[`*]", "", title), part)
+            yield PageSection(name, slug(title), re.sub(r"[`*]", "", title), part)
 
 
 def _around(text: str, word: str) -> str:
