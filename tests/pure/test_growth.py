@@ -72,7 +72,7 @@ FIXED = {
     *(f"retrieval.vectors.{name}" for name in ("best_of_both", "document_vectors", "pack_vector", "vector")),
     "retrieval.rerank.reranked", "intake.number_ranges.is_out_of_range", "intake.steps.usable_tags",
     "knowledge.authority.rank_of", "knowledge.fact_timeline.value_name", "knowledge.rulings.correction",
-    "packs.markdown.as_text",
+    "packs.markdown.as_text", "knowledge.authority.is_for", "retrieval.encoding.encoding",
 }  # fmt: skip
 """Numbers, headers, tags, keys and placed entries, whose lengths have bounds of their own."""
 WORDS = {
