@@ -4,10 +4,13 @@ import asyncio
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -17,6 +20,9 @@ from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.sources.feed import BATCH, QueueMessage, Source, feed
+from hmx_pipeline.sources.redis_streams import RedisStream
+from hmx_pipeline.store.atomic_blocks import connect
 from hmx_pipeline.topology import EVENTS
 from tests.support.events import encoded, event
 from tests.support.own_command import hmx
@@ -50,6 +56,35 @@ def session(name: str, count: int = EACH) -> list[bytes]:
     return [encoded(event(session_id=name, sequence=n, event_id=f"{name}-{n:03}")) for n in range(count)]
 
 
+class DiedError(Exception):
+    """What stands for the end of a process."""
+
+
+class Dying:
+    """A source that dies with messages in hand, or once Kafka has them, before it has said so."""
+
+    def __init__(self, source: Source, *, empty_handed: bool) -> None:
+        self._source, self._empty_handed = source, empty_handed
+
+    def take(self) -> list[QueueMessage]:
+        taken = self._source.take()
+        if taken and not self._empty_handed:
+            raise DiedError
+        return taken
+
+    def acknowledge(self, taken: list[QueueMessage]) -> None:
+        raise DiedError
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def dead_twice(settings: Settings, source: Callable[[], Source]) -> None:
+    for empty_handed in (False, True):
+        with closing(Dying(source(), empty_handed=empty_handed)) as dying, pytest.raises(DiedError):
+            feed(dying, settings, threading.Event())
+
+
 def killed_in_between(settings: Settings, *command: str) -> None:
     """A source is killed as soon as the log has some of it; another one ends when nothing is left."""
     had = len(logged(settings))
@@ -66,6 +101,7 @@ def logged(settings: Settings) -> list[bytes]:
 
 def released_once(settings: Settings, name: str) -> None:
     wait_for_stages(settings, 240)
+    assert len([value for value in logged(settings) if name.encode() in value]) >= EACH + BATCH, "some came twice"
     assert episodes_by_session(settings)[name] == [f"{name}-{n:03}" for n in range(EACH)]
     report = verify(settings)
     assert report.conserved
@@ -77,6 +113,7 @@ def test_every_entry_of_a_redis_stream_is_released_once(settings: Settings, redi
     with redis.Redis.from_url(redis_url) as client:
         for value in session(name):
             client.xadd(stream, {"event": value})
+        dead_twice(settings, lambda: RedisStream(connect(redis_url), stream, "hmx", socket.gethostname()))
         killed_in_between(settings, "redis", stream)
         assert client.xpending(stream, "hmx")["pending"] == 0
         client.delete(stream)
@@ -149,7 +186,10 @@ def test_every_message_of_a_jetstream_is_released_once(settings: Settings, nats_
         await client.close()
         return int(found.num_pending + found.num_ack_pending)
 
+    from hmx_pipeline.sources.jetstream import JetStream
+
     asyncio.run(send())
+    dead_twice(settings, lambda: JetStream(nats_url, f"{name}.>", "hmx"))
     killed_in_between(settings, "nats", f"{name}.>", "--url", nats_url)
     assert asyncio.run(left()) == 0
     released_once(settings, name)

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hmx_pipeline.compiler.tasks.procedure import verdict
 from hmx_pipeline.compiler.tasks.readings import readings
+from hmx_pipeline.compiler.tasks.task_run import RunAction
 from hmx_pipeline.segments.commands import whole_line
 from tests.pure.compiler.test_tasks import ROOMS, USERS, called, deed, learnt, run, steps
 
@@ -66,7 +68,7 @@ def test_one_tool_that_does_several_things_is_a_step_for_each() -> None:
 
 
 def test_a_look_around_with_a_tool_does_not_replace_what_the_tool_is_used_for() -> None:
-    def opened(n: int) -> list:
+    def opened(n: int) -> list[RunAction | str]:
         look = [called("get", kind="clock")] if n == 3 else []
         return [called("get", kind="room", id=ROOMS[n % 6]), *look, f"hall open {ROOMS[n % 6]}"]
 
@@ -80,7 +82,7 @@ def test_a_value_is_filled_from_the_whole_name_that_the_wish_has() -> None:
 
 
 def test_what_was_only_done_because_a_step_had_failed_is_a_way_out_and_no_step() -> None:
-    def opened(n: int) -> list:
+    def opened(n: int) -> list[RunAction | str]:
         room, stuck = ROOMS[n % 6], n % 5 < 3
         tried = [deed(f"hall open {room}", ok=False, error="lock is stuck"), f"hall oil {room}"] if stuck else []
         return [f"hall check {room}", *tried, f"hall open {room}"]
@@ -88,6 +90,19 @@ def test_what_was_only_done_because_a_step_had_failed_is_a_way_out_and_no_step()
     found = learnt([run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(9)])
     assert steps(found) == ["hall check <room>", "hall open <room>"]
     assert [way.template.text for remedy in found.remedies for way in remedy.ways] == ["hall oil <room>"]
+
+
+def test_who_did_not_try_the_way_out_says_nothing_against_the_procedure() -> None:
+    def opened(n: int) -> list[RunAction | str]:
+        room = ROOMS[n % 6]
+        stuck = deed(f"hall open {room}", ok=False, error="lock is stuck")
+        return [f"hall check {room}", *([stuck, f"hall oil {room}"] if n % 2 else []), f"hall open {room}"]
+
+    found = learnt([run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(9)])
+    failed = [deed(f"hall open {ROOMS[0]}", ok=False, error=error) for error in ("lock is stuck", "no such room")]
+    gave_up, other = (run(9, "Open it", f"hall check {ROOMS[0]}", each, good=False) for each in failed)
+    tried = run(9, "Open it", f"hall check {ROOMS[0]}", f"hall oil {ROOMS[0]}", failed[0], good=False)
+    assert [verdict(found, each) for each in (gave_up, tried, other)] == [None, False, False]
 
 
 def test_a_slot_has_a_name_that_readers_of_templates_take() -> None:

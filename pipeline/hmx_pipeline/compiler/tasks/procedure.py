@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from hmx_pipeline.compiler.tasks.change_points import share_now, turned
 from hmx_pipeline.compiler.tasks.goals import alike, goals
 from hmx_pipeline.compiler.tasks.readings import Readings, readings
-from hmx_pipeline.compiler.tasks.remedies import Remedy, remedies
+from hmx_pipeline.compiler.tasks.remedies import Remedy, concerns, remedies
 from hmx_pipeline.compiler.tasks.slots import Goals, Instance, Slot, constants, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.compiler.tasks.templates import Template, share_obeyed, templates, with_told_options
@@ -85,7 +85,7 @@ def _every_act(runs: Sequence[Run], told: Sequence[Run], options: Readings, goal
 
 def verdict(found: Procedure, run: Run) -> bool | None:
     """Judge the procedure by a run: True if the run succeeded; False if its steps were done in order up to one that
-    failed, or all were done; None if the run did something else."""
+    failed, or all were done; None if the run did something else, or nothing of what helps against that failure."""
     if run.good:
         return True
     options, at = found.readings, 0
@@ -100,6 +100,9 @@ def verdict(found: Procedure, run: Run) -> bool | None:
                 at = max(at, done + 1)
     last = [deed for deed in run.deeds if any(s.template.covers(p) for s in found.steps for p in deed.parts(options))]
     stuck = bool(last) and last[-1].ok is False
+    ways = [way for each in found.remedies if stuck and concerns(each, last[-1], options) for way in each.ways]
+    if ways and not any(_does(way.template, deed, options) for way in ways for deed in run.deeds):
+        return None
     return False if stuck or at == len(found.steps) else None
 
 

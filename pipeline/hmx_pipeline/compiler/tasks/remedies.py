@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from hmx_pipeline.compiler.confidence import wilson
 from hmx_pipeline.compiler.tasks.readings import Readings
 from hmx_pipeline.compiler.tasks.slots import Goals, Instance
-from hmx_pipeline.compiler.tasks.task_run import Run
+from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.compiler.tasks.templates import Template, templates
 from hmx_pipeline.segments.action_names import blamed
 from hmx_pipeline.segments.commands import Simple, simple_commands
@@ -79,6 +79,12 @@ def _tries(run: Run, options: Readings, steps: Sequence[Template]) -> Iterator[t
                 between[at] = []
     for at, error in failed.items():
         yield at, error, _Try(run, (), False)
+
+
+def concerns(remedy: Remedy, deed: RunAction, options: Readings) -> bool:
+    """Return True if this is the failure that it helps against."""
+    steps = (simple for simple in deed.parts(options) if deed.ok is False and remedy.step.covers(simple))
+    return any(_CLASS.sub("", _said(deed.error, simple)) == _CLASS.sub("", remedy.error) for simple in steps)
 
 
 def _said(error: str, simple: Simple) -> str:
