@@ -16,7 +16,7 @@ from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.archive import ARCHIVED, MemoryArchive, Source
+from hmx_pipeline.store.archive import ARCHIVED, ArchivedPartition, MemoryArchive
 from hmx_pipeline.topology import EPISODES, EVENTS, EVIDENCE
 from tests.stack.test_erase import CANARY, MINE, OTHERS, in_redis, session
 from tests.support.memory import Memory
@@ -38,14 +38,14 @@ QUESTIONS = (
 Json = dict[str, Any]
 
 
-def sources(settings: Settings) -> Iterator[tuple[Source, int]]:
+def sources(settings: Settings) -> Iterator[tuple[ArchivedPartition, int]]:
     """Every partition that is archived, and where it ends."""
     with closing(Cluster(settings.kafka_bootstrap)) as cluster:
         for topic in ARCHIVED:
             info = cluster.topic(settings.topic_prefix + topic)
             for number in range(info.partitions):
                 end = cluster.stable_end(settings.topic_prefix + topic, number)
-                yield Source(topic, info.topic_id, number), end
+                yield ArchivedPartition(topic, info.topic_id, number), end
 
 
 def is_archived(settings: Settings) -> bool:

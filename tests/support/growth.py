@@ -186,7 +186,8 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         rules.policy, rules.listed, cues.cue, normal_forms.words_within, normal_forms.family, updates.updates,
         claims.policy_claim, searchable.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         pack_echo.own_words, commands.simple_commands, commands.whole_line, commands.wordlike, commands.is_option,
-        commands.quoted, render.marked, near_duplicates.mark, near_duplicates.words, near_duplicates.folded, tokens.estimate,
+        commands.quoted, render.marked, near_duplicates.mark, near_duplicates.words, near_duplicates.folded,
+        tokens.estimate,
     )  # fmt: skip
     return {
         **{f"{one.__module__.removeprefix('hmx_pipeline.')}.{one.__name__}": whole(one) for one in plain},

@@ -40,7 +40,7 @@ class ArchiveError(Exception):
     """The archive cannot be read or written now; the message says why."""
 
 
-class Source(NamedTuple):
+class ArchivedPartition(NamedTuple):
     """A partition, as the archive names it."""
 
     topic: str
@@ -77,9 +77,9 @@ class MemoryArchive:
     def __init__(self, objects: Objects, prefix: str) -> None:
         self._objects = objects
         self._prefix = prefix
-        self._known: dict[Source, list[ArchivedRange]] = {}
+        self._known: dict[ArchivedPartition, list[ArchivedRange]] = {}
         """The finished chunks from the first on."""
-        self._newest: dict[Source, str] = {}
+        self._newest: dict[ArchivedPartition, str] = {}
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -101,7 +101,7 @@ class MemoryArchive:
     def __bool__(self) -> bool:
         return self._objects is not None
 
-    def chunks(self, source: Source) -> list[ArchivedRange]:
+    def chunks(self, source: ArchivedPartition) -> list[ArchivedRange]:
         """Returns all chunks of a partition, in order; only the last one may be unfinished."""
         if self._objects is None:
             return []
@@ -111,7 +111,7 @@ class MemoryArchive:
         known += (chunk for chunk in found if chunk.folders is not None)
         return known + [chunk for chunk in found if chunk.folders is None]
 
-    def last(self, source: Source) -> ArchivedRange | None:
+    def last(self, source: ArchivedPartition) -> ArchivedRange | None:
         """Returns the last chunk of a partition, finished or not."""
         newest = max(self.paths(self._chunks(source), self._newest.get(source)), default=self._newest.get(source))
         if newest is None:
@@ -119,13 +119,13 @@ class MemoryArchive:
         self._newest[source] = newest
         return ArchivedRange(**orjson.loads(self.get(newest)))
 
-    def lacking(self, source: Source, start: int, end: int) -> int:
+    def lacking(self, source: ArchivedPartition, start: int, end: int) -> int:
         """Returns how many offsets of a range are not archived."""
         if start >= end:
             return 0
         return end - start - sum(chunk.covers(start, end) for chunk in self.chunks(source))
 
-    def records(self, source: Source, start: int, end: int) -> Iterator[ArchivedChunk]:
+    def records(self, source: ArchivedPartition, start: int, end: int) -> Iterator[ArchivedChunk]:
         """Yields what is archived of a range of offsets, in order."""
         for chunk in self.chunks(source) if start < end else ():
             if chunk.covers(start, end):
@@ -141,7 +141,7 @@ class MemoryArchive:
         with _told(path):
             return read(self.get(path), topic, int(number))
 
-    def file(self, source: Source, chunk: ArchivedRange, folder: str) -> str:
+    def file(self, source: ArchivedPartition, chunk: ArchivedRange, folder: str) -> str:
         return f"{self._prefix}{source.topic}/{folder}/{source}-{chunk.start:020d}.parquet"
 
     def paths(self, folder: str, after: str | None = None) -> Iterator[str]:
@@ -165,7 +165,7 @@ class MemoryArchive:
         with _told(path):
             obstore.put(self._objects, path, held)
 
-    def begin(self, source: Source, chunk: ArchivedRange) -> bool:
+    def begin(self, source: ArchivedPartition, chunk: ArchivedRange) -> bool:
         """Creates a chunk; returns False if another process was first."""
         import obstore
 
@@ -176,13 +176,13 @@ class MemoryArchive:
                 return False
         return True
 
-    def finish(self, source: Source, chunk: ArchivedRange) -> None:
+    def finish(self, source: ArchivedPartition, chunk: ArchivedRange) -> None:
         self.put(self._chunk(source, chunk), orjson.dumps(chunk))
 
-    def _chunks(self, source: Source) -> str:
+    def _chunks(self, source: ArchivedPartition) -> str:
         return f"{self._prefix}{source.topic}/chunks/{source}"
 
-    def _chunk(self, source: Source, chunk: ArchivedRange) -> str:
+    def _chunk(self, source: ArchivedPartition, chunk: ArchivedRange) -> str:
         return f"{self._chunks(source)}/{chunk.start:020d}.json"
 
 

@@ -20,7 +20,7 @@ from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.observe import logs
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.archive import ARCHIVED, ArchivedRange, ArchiveError, MemoryArchive, Source
+from hmx_pipeline.store.archive import ARCHIVED, ArchivedPartition, ArchivedRange, ArchiveError, MemoryArchive
 from hmx_pipeline.store.archive_format import (
     ArchivedRecord,
     by_folder,
@@ -82,7 +82,7 @@ class Archiver:
             for topic in ARCHIVED:
                 info = cluster.topic(self._prefix + topic)
                 for number in range(info.partitions):
-                    source = Source(topic, info.topic_id, number)
+                    source = ArchivedPartition(topic, info.topic_id, number)
                     while not stop.is_set() and self._archive_chunk(cluster, source):
                         pass
 
@@ -98,7 +98,7 @@ class Archiver:
                     self._archive.put(path, written(remaining(self._archive.rows(path), self._erasures), marks))
         self._honoured = honoured
 
-    def _archive_chunk(self, cluster: Cluster, source: Source) -> bool:
+    def _archive_chunk(self, cluster: Cluster, source: ArchivedPartition) -> bool:
         """Archives the next chunk of a partition; returns False if there is none."""
         name = self._prefix + source.topic
         last = self._archive.last(source)
@@ -125,7 +125,7 @@ class Archiver:
         METRICS.archived.labels(source.topic).inc(len(rows))
         return True
 
-    def _read(self, name: str, source: Source, marks: Watermarks) -> tuple[list[ArchivedRecord], int]:
+    def _read(self, name: str, source: ArchivedPartition, marks: Watermarks) -> tuple[list[ArchivedRecord], int]:
         """Returns the records of a range of offsets, and where they end: earlier, where they are many or large."""
         rows: list[ArchivedRecord] = []
         size = 0

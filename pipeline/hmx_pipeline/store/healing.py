@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.store.archive import MemoryArchive, Source
+from hmx_pipeline.store.archive import ArchivedPartition, MemoryArchive
 from hmx_pipeline.store.atomic_blocks import Blocks, Client, evictions, reachable
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.damage_log import Lost
@@ -95,7 +95,7 @@ class Healing:
     def is_deleted(self, places: Iterable[Place], topic_ids: Mapping[str, str]) -> bool:
         """Returns whether Kafka has deleted records that memory was made from, and the archive lacks some of them."""
         return any(
-            self._archive.lacking(Source(topic, topic_ids[topic], number), 0, self._low(topic, number))
+            self._archive.lacking(ArchivedPartition(topic, topic_ids[topic], number), 0, self._low(topic, number))
             for topic, number in places
         )
 
@@ -174,7 +174,9 @@ class Healing:
     def _read_again(self, wanted: Spans) -> Iterator[TopicRecord]:
         for (topic, number), (start, end) in wanted.items():
             low = max(start, self._low(topic, number))
-            for chunk in self._archive.records(Source(topic, self._topic_ids[topic], number), start, min(low, end)):
+            for chunk in self._archive.records(
+                ArchivedPartition(topic, self._topic_ids[topic], number), start, min(low, end)
+            ):
                 self._alive()
                 yield from chunk.records
             name = self._prefix + topic

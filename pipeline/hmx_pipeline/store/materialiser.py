@@ -29,7 +29,7 @@ from hmx_pipeline.observe.freshness import Behind, behind, verdict
 from hmx_pipeline.observe.health_server import Answer, serve_health
 from hmx_pipeline.observe.metrics import METRICS, replace
 from hmx_pipeline.settings import Settings, SettingsError
-from hmx_pipeline.store.archive import ArchiveError, MemoryArchive, Source
+from hmx_pipeline.store.archive import ArchivedPartition, ArchiveError, MemoryArchive
 from hmx_pipeline.store.atomic_blocks import (
     Blocks,
     DamagedError,
@@ -254,8 +254,8 @@ class Materialiser:
         lost = {p.name: (before.get(p.name, 0) + p.lost, p.end) for p in partitions if p.lost}
         self._blocks.begin_fill({**lost, **unknown})
 
-    def _source(self, topic: str, number: int) -> Source:
-        return Source(topic, self._topic_ids[topic], number)
+    def _source(self, topic: str, number: int) -> ArchivedPartition:
+        return ArchivedPartition(topic, self._topic_ids[topic], number)
 
     def _read_archive(self, partition: FilledPartition, stop: threading.Event) -> None:
         """Writes what Kafka no longer has, unless another process does."""

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.archive import ArchivedRange, MemoryArchive, Source
+from hmx_pipeline.store.archive import ArchivedPartition, ArchivedRange, MemoryArchive
 from hmx_pipeline.topology import EPISODES
 
-SOURCE = Source(EPISODES, "a/bb+dIbTDWdVFO6YCdqOA", 0)
+SOURCE = ArchivedPartition(EPISODES, "a/bb+dIbTDWdVFO6YCdqOA", 0)
 
 
 @pytest.fixture
