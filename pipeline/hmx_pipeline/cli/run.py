@@ -35,7 +35,7 @@ def worker() -> None:
 
 
 def materialise() -> None:
-    """Writes episodes, evidence, artifacts and knowledge into Redis, together with their topic positions.
+    """Writes episodes, evidence, artifacts and knowledge into Redis, with their topic positions.
 
     Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
     """
