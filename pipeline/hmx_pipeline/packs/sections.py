@@ -39,6 +39,7 @@ class SectionRule:
 
 
 Found = Iterator[EntryCandidate | FaintCandidate]
+_EPISODE: Final = SourceType.EPISODE  # looking up a member takes as long as a call
 _SPOKEN: Final = frozenset({Role.MESSAGE, Role.DECISION})
 
 
@@ -112,7 +113,8 @@ def _procedures(view: PackView) -> Found:
 
 def _episodes(view: PackView) -> Found:
     """Messages and decisions."""
-    return (_offered(_episode, Section.EPISODES, one) for one in view.episodes if one.source.role in _SPOKEN)
+    section = Section.EPISODES
+    return (_offered(_episode, section, one) for one in view.episodes if one.source.role in _SPOKEN)
 
 
 def _workflow(view: PackView) -> Found:
@@ -129,7 +131,8 @@ def _workflow(view: PackView) -> Found:
 
 def _evidence(view: PackView) -> Found:
     """Observations: errors, failed actions, feedback, changes."""
-    return (_offered(_episode, Section.EVIDENCE, one) for one in view.episodes if one.source.role not in _SPOKEN)
+    section = Section.EVIDENCE
+    return (_offered(_episode, section, one) for one in view.episodes if one.source.role not in _SPOKEN)
 
 
 SECTIONS: Final = (
@@ -235,13 +238,13 @@ def _episode(section: Section, scored: Scored[Document]) -> EntryCandidate:
     return _candidate(
         section,
         source.event_id,
-        SourceType.EPISODE,
+        _EPISODE,
         scored,
         told,
         _HAPPENED,
         session_id=source.session_id,
         at=source.at,
-        asks=source.role is Role.MESSAGE and source.actor == USER,
+        asks=source.actor == USER and source.role is Role.MESSAGE,
     )
 
 
@@ -261,27 +264,31 @@ def _candidate(
     always: bool = False,
 ) -> EntryCandidate:
     assert source_type in section.permitted
+    # What does not help is compared with nothing.
+    said, mark = told.told(source_type is _EPISODE) if always or scored.helps else ("", None)
     return EntryCandidate(
-        section=section,
-        source_id=source_id,
-        source_type=source_type,
-        score=scored.score,
-        relevance=scored.relevance,
-        least=scored.least,
-        text=told.text,
-        said=told.said,
-        tokens=told.tokens,
-        mark=told.mark,
-        provenance=provenance,
-        pattern=pattern,
-        session_id=session_id,
-        at=at,
-        asks=asks,
-        events=tuple(events),
-        always=always,
-        past=scored.past,
-        barred=scored.barred,
-        parts=scored.parts,
+        section,
+        source_id,
+        source_type,
+        scored.score,
+        scored.relevance,
+        told.text,
+        said,
+        told.tokens,
+        provenance,
+        session_id,
+        scored.least,
+        scored.barred,
+        scored.parts,
+        pattern,
+        at,
+        1,
+        asks,
+        tuple(events),
+        always,
+        scored.past,
+        False,
+        mark,
     )
 
 
