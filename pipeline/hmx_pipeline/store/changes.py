@@ -130,6 +130,13 @@ class _Family(NamedTuple):
     digests: bytes
 
 
+class SessionKeys(NamedTuple):
+    name: bytes
+    """Percent-encoded."""
+    steps: bytes
+    spoken: bytes
+
+
 class TenantChanges:
     """Changes of one tenant. Keys are built beforehand, so that an invalid key fails early."""
 
@@ -139,6 +146,7 @@ class TenantChanges:
         self._versions: dict[tuple[str, int], int] = {}
         self._newest: int | None = None
         self._expiring: dict[bytes, int] = {}
+        self._sessions: dict[str, SessionKeys] = {}
         self._events: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._steps: dict[tuple[bytes, int], dict[int, bytes]] = {}
         """By key and number of steps kept."""
@@ -165,8 +173,15 @@ class TenantChanges:
         """Notes that the tenant's state is as of this record."""
         self._versions[topic, partition] = offset
 
+    def session(self, session_id: str) -> SessionKeys:
+        """Returns a session's keys, built once for a block."""
+        if (found := self._sessions.get(session_id)) is None:
+            keys = encoded(session_id).encode(), self.keys.session(session_id), self.keys.spoken(session_id)
+            found = self._sessions[session_id] = SessionKeys(*keys)
+        return found
+
     def event(self, key: bytes, session_id: str, episode: bytes, at: int) -> None:
-        self._events[key] += (encoded(session_id).encode(), episode)
+        self._events[key] += (self.session(session_id).name, episode)
         self._newest = at if self._newest is None else max(at, self._newest)
         self._block.arguments += 4
 
