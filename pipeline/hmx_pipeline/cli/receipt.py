@@ -44,7 +44,6 @@ def shown() -> None:
 
     Exit code: 0 printed. Example: hmx receipt key
     """
-    from hmx_pipeline.contracts import ed25519
-    from hmx_pipeline.contracts.receipt import seed_of
+    from hmx_pipeline.contracts.receipt import key_of, public
 
-    typer.echo(ed25519.public_key(seed_of(Settings.load().require_control_key())).hex())
+    typer.echo(public(key_of(Settings.load().require_control_key())))

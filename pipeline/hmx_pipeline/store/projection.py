@@ -92,7 +92,7 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = episode_step(fields)
     session, subject = fields["sessionId"], step.subject
-    keys, event_key = tenant.session(session), tenant.keys.event(fields["id"])
+    event_key, (_, steps, messages) = tenant.keys.event(fields["id"]), tenant.session(session)
     done, said, found = session_step(step), spoken_step(step), document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
     spoken = None if said is None else _ENCODER.encode(said)
@@ -110,9 +110,9 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
     if expires is not None:
         tenant.expires(fields["id"].encode(), expires)
     if packed is not None:
-        tenant.step(keys.steps, step.index, packed)
+        tenant.step(steps, step.index, packed)
     if spoken is not None:
-        tenant.step(keys.spoken, step.index, spoken, SESSION_MESSAGES)
+        tenant.step(messages, step.index, spoken, SESSION_MESSAGES)
     if indexed is not None:
         tenant.document(*indexed)
         for vector in vectors:
