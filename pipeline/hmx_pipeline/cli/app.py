@@ -4,54 +4,80 @@ Exit codes: 0 done; 1 the answer is no, or it failed; 2 wrong usage (topics plan
 to compare); 130 interrupted. Results go to standard output, the rest to standard error.
 """
 
+import os
 import sys
-from importlib import import_module, metadata, util
+from importlib import import_module
 from keyword import iskeyword
 from typing import Annotated, Final
 
 import typer
-from confluent_kafka import KafkaException
 
 from hmx_pipeline.cli.console import fail
-from hmx_pipeline.kafka.client_login import denied
-from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.settings import SettingsError
 
+_COMPLETING: Final = "_HMX_COMPLETE"
+"""Set by a shell that asks how a line may go on."""
 MODULES: Final = {
-    "stack": ("up", "env", "down"),
-    "status": ("status",),
-    "run": ("worker", "materialise", "serve"),
-    "acls": ("acls",),
-    "validate": ("validate",),
-    "publish": ("publish",),
-    "source": ("source",),
-    "transcripts": ("import", "mine"),
-    "wait": ("wait",),
-    "watch": ("watch",),
-    "memory": ("artifacts", "pack"),
-    "explain": ("explain",),
-    "archive": ("archive",),
-    "knowledge": ("knowledge",),
-    "erase": ("erase",),
-    "receipt": ("receipt",),
-    "dlq": ("dlq",),
-    "verify": ("verify",),
-    "replay": ("replay",),
-    "semantic": ("semantic",),
-    "demo": ("demo",),
-    "topics": ("topics",),
-    "keys": ("keys",),
-    "tenant": ("tenant",),
-    "fingerprint": ("fingerprint",),
-    "table": ("table",),
-    "state": ("state",),
+    "stack": {
+        "up": "Starts Kafka, Redis and the whole pipeline on this machine, and restarts processes that exit.",
+        "env": "Prints the addresses of this folder's Kafka and service as shell exports.",
+        "down": "Stops the stack of this folder with all its processes. Its data stays.",
+    },
+    "status": {
+        "status": "Shows processes, every partition's position and lag in both stages, counters, and the lag of Redis.",
+    },
+    "run": {
+        "worker": "Runs both stages: events → episodes and evidence → artifacts and knowledge.",
+        "materialise": "Writes episodes, evidence, artifacts and knowledge into Redis, with their topic positions.",
+        "serve": "Serves context packs, artifacts and events over HTTP, with OpenAPI at /docs/api.",
+    },
+    "acls": {"acls": "Prints the rights that each process needs on Kafka, and no more. It asks no server."},
+    "validate": {
+        "validate": "Checks events before they are published: which would be rejected, and why. Needs no Kafka."
+    },
+    "publish": {"publish": "Appends events to Kafka as they are, one record per line, including invalid lines."},
+    "transcripts": {
+        "import": "Imports a coding agent's transcripts: prompts, commands, edits, tests and refusals become events.",
+        "mine": "Imports the transcripts on this machine into its own stack, and shows the ten best things learnt.",
+    },
+    "wait": {
+        "wait": "Waits until all published so far is in Redis or among the dead letters, and says what became of it.",
+    },
+    "watch": {"watch": "Follows released episodes and compiled artifacts as they arrive; Ctrl-C ends it."},
+    "memory": {
+        "artifacts": "Lists artifacts, or shows one in full.",
+        "pack": "Assembles the context pack for a question.",
+    },
+    "explain": {"explain": "Shows what an artifact rests on, which conditions were checked and how it got its status."},
+    "archive": {"archive": "Retires an active artifact: packs stop showing it, and its pattern produces no new one."},
+    "erase": {"erase": "Erases a subject, a session or a tenant from memory, up to now, and prints a signed receipt."},
+    "verify": {"verify": "Checks from the topics, offset by offset, that every event has exactly one outcome."},
+    "replay": {
+        "replay": "Rebuilds everything from the log into shadow topics; compares records byte by byte, then artifacts.",
+    },
+    "semantic": {
+        "semantic": "Downloads the embedding model (25 MB) unless it is present, and prints its path for HMX_SEMANTIC.",
+    },
+    "demo": {"demo": "Runs sample sessions through the whole pipeline and shows what it learns from them."},
+    "knowledge": {"knowledge": "What memory knows: list, confirm, correct and retract it."},
+    "receipt": {"receipt": "Receipts of erasures."},
+    "dlq": {"dlq": "Shows rejected records: reasons, counts, one example each, and what to do about it."},
+    "source": {"source": "Other queues as sources: one event a message."},
+    "topics": {"topics": "Topics as code: topics/*.yaml against the cluster."},
+    "keys": {"keys": "API keys of the service, in the file that HMX_API_KEYS names."},
+    "tenant": {"tenant": "Sets what the subjects of a tenant share, and whom it trusts."},
+    "fingerprint": {"fingerprint": "Export, import and compare what a tenant or an agent has learnt."},
+    "table": {"table": "Shows the state of the stages, read from their state topics."},
+    "state": {"state": "Repairs stage state that cannot be read."},
 }
-"""The commands of each module, in the order in which `hmx --help` lists them; a module with a `group` is one."""
+"""The commands of each module and what `hmx --help` says of them, in its order; a module with a `group` is one."""
 
 
 def _version(asked: bool) -> None:
     """And whether the modules of `tool.hmx` in pyproject.toml are compiled: one stands for all."""
     if asked:
+        from importlib import metadata, util
+
         spec = util.find_spec("hmx_pipeline.intake.decode")
         compiled = spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
         typer.echo(f"{metadata.version('hmx-pipeline')} ({'compiled' if compiled else 'pure Python'})")
@@ -65,37 +91,64 @@ def _options(
 ) -> None: ...
 
 
-def application(asked: str = "") -> typer.Typer:
-    """The command line. Where `asked` names a command, only its module is imported: all take a second."""
+def application(asked: str | None = None) -> typer.Typer:
+    """The command line; only the module of the command `asked` is imported, because all take a second. Without a name
+    all are."""
     app = typer.Typer(
         name="hmx",
         help="Streaming memory for AI agents: turns HMX events on Kafka into artifacts and context packs.",
-        add_completion=False,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    chosen = [name for name, commands in MODULES.items() if asked in commands]
-    for name in chosen or MODULES:
-        module = import_module(f"hmx_pipeline.cli.{name}")
-        if hasattr(module, "group"):
-            app.add_typer(module.group, name=name)
+    for name, commands in MODULES.items():
+        module = import_module(f"hmx_pipeline.cli.{name}") if asked is None or asked in commands else None
+        if (group := getattr(module, "group", None)) is not None:
+            app.add_typer(group, name=name)
             continue
-        for command in MODULES[name]:
-            app.command(command)(getattr(module, f"{command}_" if iskeyword(command) else command))
+        for command, said in commands.items():
+            function = f"{command}_" if iskeyword(command) else command
+            app.command(command, help=None if module else said)(getattr(module, function, _unasked))
     return app
+
+
+def _unasked() -> None:
+    """Stands for the commands that were not asked for."""
+
+
+def _asked() -> str:
+    """The first word that is no option; the second of the line that a shell asks to complete."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    words = line.split()[1:] if _COMPLETING in os.environ else sys.argv[1:]
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 def main() -> None:
     """Runs a command. Errors that an operator can fix are printed as one line, without a traceback."""
     try:
-        if not sys.argv[1:]:
-            import_module("hmx_pipeline.cli.home").home()
+        if sys.argv[1:] or _COMPLETING in os.environ:
+            application(_asked())()
         else:
-            application(sys.argv[1])()
-    except (SettingsError, TopicsError, ConnectionError, TimeoutError) as error:
-        fail(str(error))
-    except KafkaException as error:
-        fail(denied(error.args[0]) or f"Kafka: {error.args[0].str()}")
+            import_module("hmx_pipeline.cli.home").home()
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        if not (said := _fixable(error)):
+            raise
+        fail(said)
+
+
+def _fixable(error: Exception) -> str:
+    """What an operator can mend; empty if nothing. Kafka's clients are loaded if the error is theirs."""
+    if isinstance(error, SettingsError | ConnectionError | TimeoutError):
+        return str(error)
+    if "confluent_kafka" not in sys.modules:
+        return ""
+    from confluent_kafka import KafkaException
+
+    from hmx_pipeline.kafka.client_login import denied
+    from hmx_pipeline.kafka.topic_files import TopicsError
+
+    if isinstance(error, TopicsError):
+        return str(error)
+    return denied(error.args[0]) or f"Kafka: {error.args[0].str()}" if isinstance(error, KafkaException) else ""

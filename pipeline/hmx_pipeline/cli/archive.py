@@ -4,14 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from hmx_pipeline.audit.version_history import chain
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
 from hmx_pipeline.cli.memory import Tenant, find_artifact, opened, tenant_or_only
 from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.artifact import Status
-from hmx_pipeline.contracts.evidence import Archive
 from hmx_pipeline.contracts.safe_text import on_one_line
-from hmx_pipeline.kafka.control_producer import append_archive
 from hmx_pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,6 +35,9 @@ def archive(
 
     Example: hmx archive 9d1f02ab --reason "replaced by the new rollout"
     """
+    from hmx_pipeline.contracts.evidence import Archive
+    from hmx_pipeline.kafka.control_producer import append_archive
+
     settings = Settings.load()
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
@@ -73,5 +73,7 @@ def _refuse(store: "Store", tenant: str, artifact: Json) -> NoReturn:
 
 
 def _versions(store: "Store", tenant: str, artifact: Json) -> list[Json]:
+    from hmx_pipeline.audit.version_history import chain
+
     current = store.get_artifact(tenant, artifact["artifact_id"]) or artifact
     return chain(current, lambda artifact_id: store.get_artifact(tenant, artifact_id))

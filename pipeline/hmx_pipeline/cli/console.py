@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import orjson
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -21,6 +20,8 @@ from hmx_pipeline.contracts.safe_text import in_json, on_one_line
 from hmx_pipeline.intake.json_paths import path_of
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from hmx_pipeline.audit.replay_fold import Progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -35,7 +36,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
     sys.exit(code)
 
 
-def first_wrong(error: ValidationError) -> str:
+def first_wrong(error: "ValidationError") -> str:
     """Returns where a value is not valid, and why."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     return f"{path_of(first['loc'])}: {first['msg']}"

@@ -15,7 +15,6 @@ from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason
-from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/demo")
@@ -31,6 +30,8 @@ def demo(
 
     Exit code: 0 success, 1 something failed, 130 interrupted. Example: hmx demo --keep
     """
+    from hmx_pipeline.runtime.barriers import LackingError
+
     started = time.monotonic()
     try:
         with own_stack(KEPT, keep) as settings:

@@ -9,7 +9,6 @@ from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, 
 from hmx_pipeline.cli.memory import opened
 from hmx_pipeline.cli.wait import Timeout, wait_for_all
 from hmx_pipeline.contracts.erasure import ErasedScope
-from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.settings import Settings
 
 
@@ -35,6 +34,7 @@ def erase(
     Example: hmx erase --tenant acme --subject user-7 --receipt user-7.json
     """
     from hmx_pipeline.queries import erasure_query
+    from hmx_pipeline.runtime.barriers import LackingError
 
     chosen = [scope for scope, given in zip(ErasedScope, (subject, session, everything), strict=True) if given]
     if len(chosen) != 1:

@@ -12,8 +12,6 @@ from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.contracts.safe_text import on_one_line
-from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
-from hmx_pipeline.kafka.control_producer import append_imports
 from hmx_pipeline.settings import Settings
 
 group: Final = typer.Typer(
@@ -69,6 +67,9 @@ def importing(
 
     Example: hmx fingerprint import acme.json --tenant newcomer
     """
+    from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
+    from hmx_pipeline.kafka.control_producer import append_imports
+
     if not tenant or tenant == CONTROL_TENANT:
         fail(f"{on_one_line(tenant or 'the empty name')} cannot receive a fingerprint: choose another --tenant")
     settings, made = Settings.load(), read_fingerprint(file)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hmx_pipeline.cli.console import ERR, fail
 
@@ -70,6 +69,8 @@ def bar(doing: str, reader: LineReader) -> Iterator[Callable[[int, int], None] |
     if not ERR.is_terminal:
         yield None
         return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (
         TextColumn(doing),
         BarColumn(),

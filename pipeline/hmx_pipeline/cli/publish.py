@@ -1,11 +1,15 @@
 """`hmx publish`: appends files of events to the events topic, unchanged."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, plain, print_json, table
 from hmx_pipeline.cli.lines import Files, LineReader, Unreadable, bar
-from hmx_pipeline.kafka.publisher import PublishReport
 from hmx_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from hmx_pipeline.kafka.publisher import PublishReport
 
 
 def publish(
@@ -30,7 +34,7 @@ def publish(
         raise typer.Exit(1)
 
 
-def _show(done: PublishReport, as_json: bool) -> None:
+def _show(done: "PublishReport", as_json: bool) -> None:
     rate = done.events / max(done.seconds, 1e-3)
     if as_json:
         print_json({**done._asdict(), "events_per_second": round(rate)})

@@ -4,10 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from hmx_pipeline.cli.console import OUT, fail
-from hmx_pipeline.contracts.receipt import Receipt, is_genuine, key_of, public
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
@@ -25,6 +23,10 @@ def verify(
 
     Exit code: 0 genuine, 1 altered, signed by another key, or no receipt. Example: hmx receipt verify user-7.json
     """
+    from pydantic import ValidationError
+
+    from hmx_pipeline.contracts.receipt import Receipt, is_genuine
+
     try:
         found = Receipt.model_validate_json(file.read_bytes())
     except OSError as error:
@@ -42,4 +44,6 @@ def shown() -> None:
 
     Exit code: 0 printed. Example: hmx receipt key
     """
+    from hmx_pipeline.contracts.receipt import key_of, public
+
     typer.echo(public(key_of(Settings.load().require_control_key())))

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from confluent_kafka import KafkaException
 
 from hmx_pipeline.cli.console import OUT, AsJson, fail, many, plain, print_json, progress_bar, table
-from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ def replay(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the shadow topics; implied without --compare.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuilds everything from the log into shadow topics, and compares records byte by byte, then artifacts.
+    """Rebuilds everything from the log into shadow topics; compares records byte by byte, then artifacts.
 
     Run a new version beside a running old one to see which artifacts would change. HMX_ORDERING and HMX_WINDOW_MS must
     have the worker's values.
@@ -41,7 +39,10 @@ def replay(
 
     Example: hmx replay --from-start --compare
     """
+    from confluent_kafka import KafkaException
+
     from hmx_pipeline.audit.replay import replay as rebuilt
+    from hmx_pipeline.kafka.topic_files import TopicsError
 
     try:
         with progress_bar() as on_progress:

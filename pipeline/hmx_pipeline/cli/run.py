@@ -36,7 +36,7 @@ def worker() -> None:
 
 
 def materialise() -> None:
-    """Writes episodes, evidence, artifacts and knowledge into Redis, together with their topic positions.
+    """Writes episodes, evidence, artifacts and knowledge into Redis, with their topic positions.
 
     Example: HMX_KAFKA_BOOTSTRAP=kafka:9092 HMX_REDIS_URL=redis://redis:6379 hmx materialise
     """
@@ -44,7 +44,7 @@ def materialise() -> None:
 
 
 def serve() -> None:
-    """Serves context packs, artifacts and events over HTTP, with OpenAPI at /docs.
+    """Serves context packs, artifacts and events over HTTP, with OpenAPI at /docs/api.
 
     Example: HMX_SERVICE_PORT=8080 hmx serve
     """

@@ -17,7 +17,7 @@ OWNER: Final = 18
 
 
 def status(as_json: AsJson = False) -> None:
-    """Shows processes, the position and lag of every partition of both stages, counters, and the lag of Redis.
+    """Shows processes, every partition's position and lag in both stages, counters, and the lag of Redis.
 
     Lag is in records, and in seconds as the age of the oldest unread record. Without a stack in this folder, it shows
     what HMX_KAFKA_BOOTSTRAP, HMX_REDIS_URL and HMX_PROCESSES point to.

@@ -3,13 +3,10 @@
 from typing import Annotated, Final
 
 import typer
-from pydantic import ValidationError
 
 from hmx_pipeline.cli.console import OUT, fail, plain
-from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.ids import too_long
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
-from hmx_pipeline.kafka.control_producer import append_settings
 from hmx_pipeline.settings import Settings
 
 group: Final = typer.Typer(no_args_is_help=True, help="Sets what the subjects of a tenant share, and whom it trusts.")
@@ -39,6 +36,11 @@ def set_(
 
     Example: hmx tenant set acme trusted_agents=deployer,release-bot
     """
+    from pydantic import ValidationError
+
+    from hmx_pipeline.contracts.evidence import TenantSettings
+    from hmx_pipeline.kafka.control_producer import append_settings
+
     if not name or too_long(name) or name == CONTROL_TENANT:
         fail(f"{name} is no tenant", code=2)
     field, equals, value = setting.partition("=")

@@ -81,7 +81,7 @@ def mine(
     agent: Annotated[Agent, typer.Option(help="Whose transcripts.")] = Agent.CLAUDE_CODE,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
 ) -> None:
-    """Imports the transcripts on this machine into a stack of its own, and shows the ten most useful things learnt.
+    """Imports the transcripts on this machine into its own stack, and shows the ten best things learnt.
 
     Nothing leaves the machine, and without --keep nothing stays. Exit code: 0 done, 1 failed. Example: hmx mine
     """

@@ -1,6 +1,7 @@
 """`hmx wait`: waits until everything published so far has passed the whole pipeline."""
 
 import time
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -8,8 +9,6 @@ import typer
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
 from hmx_pipeline.cli.home import outcomes
 from hmx_pipeline.queries import pipeline_status
-from hmx_pipeline.runtime import barriers
-from hmx_pipeline.runtime.barriers import LackingError, Progress, silent
 from hmx_pipeline.settings import Settings
 
 Timeout = Annotated[float, typer.Option(min=0.1, help="Longest wait until memory shows it, in seconds.")]
@@ -19,12 +18,13 @@ def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait, in seconds.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
-    """Waits until everything published so far is in Redis, or among the dead letters, and says what became of it.
+    """Waits until all published so far is in Redis or among the dead letters, and says what became of it.
 
     Appends a barrier to the log. Exit code: 0 done, 1 not done in time; the message names what is missing.
 
     Example: hmx publish sessions.ndjson && hmx wait --timeout 60
     """
+    from hmx_pipeline.runtime.barriers import LackingError
     from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
 
     settings = Settings.load()
@@ -47,16 +47,21 @@ def wait(
         OUT.print("`hmx dlq` says why events were rejected, and what to do.")
 
 
-def until_in_memory(settings: Settings, what: str, timeout: float, on_progress: Progress) -> None:
+def until_in_memory(settings: Settings, what: str, timeout: float, on_progress: Callable[[str], None]) -> None:
     """Waits until memory shows what was appended to the log; exits with an error if it takes too long."""
+    from hmx_pipeline.runtime.barriers import LackingError
+
     try:
         wait_for_all(settings, timeout, on_progress)
     except LackingError as error:
         fail(f"{what} is in the log, but not in memory after {timeout:.0f} s ({error}): run `hmx wait`")
 
 
-def wait_for_all(settings: Settings, timeout: float = 120.0, on_progress: Progress = silent) -> None:
+def wait_for_all(
+    settings: Settings, timeout: float = 120.0, on_progress: Callable[[str], None] = lambda _: None
+) -> None:
     """Waits for both stages, then for Redis. Raises LackingError."""
+    from hmx_pipeline.runtime import barriers
     from hmx_pipeline.store.fetch import Store
 
     barriers.wait_for_all(settings, Store.open(settings).positions, timeout, on_progress)

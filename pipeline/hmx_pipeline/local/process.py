@@ -3,7 +3,6 @@
 Enters: a `Component` (command and readiness probe). Leaves: a `Process` with its state. Raises StackError.
 """
 
-import http.client
 import os
 import signal
 import socket
@@ -163,6 +162,8 @@ def listening(port: int) -> bool:
 
 def answers_ok(port: int, path: str = "/startupz") -> Probe:
     """Returns a probe: ready when an HTTP GET answers 200. It ignores lag, which may take long to catch up."""
+
+    import http.client
 
     def probe() -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)

@@ -4,21 +4,21 @@ Enters: an address. Leaves: readiness with a reason; metric samples by partition
 answer.
 """
 
-import http.client
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
+if TYPE_CHECKING:
+    from prometheus_client.samples import Sample
 
 ANSWER_S: Final = 5.0
 NO_ANSWER: Final = "no answer"
 
 
 def readiness(address: str) -> tuple[bool, str]:
+    import http.client
+    import urllib.error
+
     try:
         return True, _get(f"{address}/readyz")
     except urllib.error.HTTPError as error:
@@ -27,8 +27,12 @@ def readiness(address: str) -> tuple[bool, str]:
         return False, NO_ANSWER
 
 
-def figures(addresses: Iterable[str]) -> list[Sample]:
+def figures(addresses: Iterable[str]) -> "list[Sample]":
     """Returns all samples of the processes that answer."""
+    import http.client
+
+    from prometheus_client.parser import text_string_to_metric_families
+
     found: list[Sample] = []
     for address in addresses:
         try:
@@ -39,7 +43,7 @@ def figures(addresses: Iterable[str]) -> list[Sample]:
     return found
 
 
-def gauges(samples: Iterable[Sample], *names: str) -> dict[tuple[str, str, int], float]:
+def gauges(samples: "Iterable[Sample]", *names: str) -> dict[tuple[str, str, int], float]:
     """Returns (name, stage, partition) → value."""
     return {
         (sample.name, sample.labels["stage"], int(sample.labels["partition"])): sample.value
@@ -48,7 +52,7 @@ def gauges(samples: Iterable[Sample], *names: str) -> dict[tuple[str, str, int],
     }
 
 
-def histogram(samples: Sequence[Sample], name: str) -> dict[str, list[tuple[float, int]]]:
+def histogram(samples: "Sequence[Sample]", name: str) -> dict[str, list[tuple[float, int]]]:
     """Returns stage (or "") → cumulative buckets (upper bound, count), summed over processes."""
     found: dict[str, Counter[float]] = {}
     for sample in samples:
@@ -58,5 +62,7 @@ def histogram(samples: Sequence[Sample], name: str) -> dict[str, list[tuple[floa
 
 
 def _get(url: str) -> str:
+    import urllib.request
+
     with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310  http only: our own addresses
         return str(answer.read().decode(errors="replace")).strip()

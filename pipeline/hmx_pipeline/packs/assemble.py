@@ -6,6 +6,7 @@ The same request on the same state gives the same pack; the caller fills in `ass
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.packs import render
 from hmx_pipeline.packs.assembly_strategies import fill_of, section_weight
 from hmx_pipeline.packs.budget import Allocation, Offer, allocate
-from hmx_pipeline.packs.candidates import EntryCandidate, SaidElsewhere, duplicates, folds
+from hmx_pipeline.packs.candidates import EntryCandidate, FaintCandidate, SaidElsewhere, duplicates, folds
 from hmx_pipeline.packs.decision_constraints import decision_constraints
 from hmx_pipeline.packs.explain import Drop, Offered, explained
 from hmx_pipeline.packs.markdown import as_text
@@ -44,19 +45,22 @@ from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import MemorySnapshot
 
+_ORDER: Final = attrgetter("order")
 _RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 
 
 def assemble(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot) -> ContextPack:
     ask = asked(request, plan, fetched)
     seen = view(ask, fetched)
-    found = {
-        rule: sorted(rule.candidates(seen), key=lambda c: c.order)
-        for rule in SECTIONS
-        if request.sections is None or rule.section in request.sections
-    }
-    fit = [each for ordered in found.values() for each in ordered if each.barred is None]
-    tellers = [each for each in fit if each.events and (each.always or each.relevance >= each.least)]
+    found: dict[SectionRule, list[EntryCandidate]] = {}
+    faint: list[FaintCandidate] = []
+    for rule in SECTIONS:
+        if request.sections is None or rule.section in request.sections:
+            helping = found[rule] = []
+            for each in rule.candidates(seen):
+                (helping if isinstance(each, EntryCandidate) else faint).append(each)  # type: ignore[arg-type]
+            helping.sort(key=_ORDER)
+    tellers = [each for ordered in found.values() for each in ordered if each.barred is None and each.events]
     spread = _spread(ask, found, tellers)
     kept = {each.key for each in spread.allocation.placed}
     if not spread.told_by <= kept:
@@ -64,7 +68,7 @@ def assemble(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot)
         spread = _spread(ask, found, [each for each in tellers if each.key in kept])
     offered, allocation, drops, _ = spread
     drops += [Drop(each, DropReason.BUDGET_EXCEEDED, "no tokens were left for it") for each in allocation.dropped]
-    return _Draft(ask, plan, fetched, seen, offered, allocation).within_size(drops)
+    return _Draft(ask, plan, fetched, seen, offered, allocation, faint).within_size(drops)
 
 
 class _Spread(NamedTuple):
@@ -78,7 +82,7 @@ class _Spread(NamedTuple):
 def _spread(
     ask: PackQuery, found: Mapping[SectionRule, Sequence[EntryCandidate]], tellers: Sequence[EntryCandidate]
 ) -> _Spread:
-    """Drop duplicates and irrelevant candidates of each section, then spread the budget over the rest."""
+    """Drop duplicates and excluded candidates of each section, then spread the budget over the rest."""
     drops: list[Drop] = []
     offers: list[Offer] = []
     told, told_by = SaidElsewhere(tellers, ask.request.query), set[tuple[str, str, str]]()
@@ -100,16 +104,13 @@ def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:
 def _sift(
     ordered: Sequence[EntryCandidate], standing: Sequence[EntryCandidate], told: SaidElsewhere
 ) -> tuple[list[EntryCandidate], list[Drop], set[tuple[str, str, str]]]:
-    """Split a section's candidates: entries, drops (irrelevant, excluded, or duplicates), and the keys of the
+    """Split a section's candidates: entries, drops (excluded, or duplicates), and the keys of the
     candidates that made others duplicates. Repetitions of one event become one entry."""
     drops: list[Drop] = []
     by: set[tuple[str, str, str]] = set()
     near = list(standing)
     for each in ordered:
-        if not each.always and each.relevance < each.least:
-            because = f"it answers {each.relevance:.2f} of the question, and here less than {each.least:.2f} is no help"
-            drops.append(Drop(each, DropReason.LOW_RELEVANCE, because))
-        elif each.barred is not None:
+        if each.barred is not None:
             drops.append(Drop(each, each.barred.reason, each.barred.because))
         elif told.by_question(each):
             drops.append(Drop(each, DropReason.DUPLICATE, "the question says the same"))
@@ -131,7 +132,7 @@ def _sift(
         for i, each in enumerate(near)
         if i >= len(standing) and i not in gone
     ]
-    return sorted(kept, key=lambda each: each.order) if shown else kept, drops, by - {each.key for each in kept}
+    return sorted(kept, key=_ORDER) if shown else kept, drops, by - {each.key for each in kept}
 
 
 def _again(each: EntryCandidate, members: Sequence[EntryCandidate]) -> EntryCandidate:
@@ -150,6 +151,7 @@ class _Draft:
     view: PackView
     offered: Offered
     allocation: Allocation
+    faint: Sequence[FaintCandidate]
 
     def within_size(self, drops: list[Drop]) -> ContextPack:
         """Return a pack of at most 256 KB (HMX-C §12): drop the least relevant entries first, then shorten the list of
@@ -184,8 +186,8 @@ class _Draft:
             name: SectionBudget(budget=given.budget, used=taken[name])
             for name, given in self.allocation.section_budgets.items()
         }
-        # The best-ranked drops; their ranks continue after those of the entries (HMX-C §8).
-        shown = sorted(drops, key=lambda drop: (drop.candidate.order, drop.candidate.section))[:listed]
+        shown = self._listed(drops, listed)
+        dropped = len(drops) + len(self.faint)
         return ContextPack(
             pack_id=self._pack_id(),
             query_context=request.query,
@@ -196,13 +198,13 @@ class _Draft:
                 remaining=request.token_budget - used,
                 truncated=any(candidate.is_cut for candidate in placed),
                 section_budgets=sections,
-                dropped_count=len(drops),
+                dropped_count=dropped,
             ),
             assembly_metadata=AssemblyMetadata(
                 assembly_strategy=request.strategy,
                 ranking_weights=self.ask.weights,
                 retrieval_sources=sorted({candidate.provenance.origin for candidate in placed}),
-                candidate_count=len(placed) + len(drops),
+                candidate_count=len(placed) + dropped,
                 included_count=len(placed),
                 assembly_duration_ms=0.0,
                 query_classification=self._classification(),
@@ -218,6 +220,13 @@ class _Draft:
             fingerprint_priors=self._priors(placed),
             tags=request.tags,
         )
+
+    def _listed(self, drops: Sequence[Drop], listed: int) -> list[Drop]:
+        """Return the best-ranked drops; their ranks continue after those of the entries (HMX-C §8)."""
+        scores = [drop.candidate.score for drop in drops] + [each.score for each in self.faint]
+        least = sorted(scores, reverse=True)[:listed][-1:] or [1.0]
+        found = [*drops, *(_faint(each.made()) for each in self.faint if each.score >= least[0])]
+        return sorted(found, key=lambda drop: (drop.candidate.order, drop.candidate.section))[:listed]
 
     def _pack_id(self) -> str:
         """Hash the state version, the tenant and all request parameters: the same question to the same state has the
@@ -264,6 +273,11 @@ class _Draft:
         used = sorted({each.pattern for each in placed if each.pattern in patterns})
         sections = self.ask.priors.get("sections", {})
         return {"sections": dict(sections), "patterns": {pattern: patterns[pattern] for pattern in used}}
+
+
+def _faint(each: EntryCandidate) -> Drop:
+    because = f"it answers {each.relevance:.2f} of the question, and here less than {each.least:.2f} is no help"
+    return Drop(each, DropReason.LOW_RELEVANCE, because)
 
 
 def _entry(candidate: EntryCandidate, rank: int) -> Entry:

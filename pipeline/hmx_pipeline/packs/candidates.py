@@ -1,7 +1,7 @@
 """Entry candidates of a pack, and which of them are duplicates."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -70,6 +70,13 @@ class EntryCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
     def order(self) -> tuple[float, int, str, str]:
         """Sort key of HMX-C §3.3; the session breaks ties between equal event ids."""
         return -self.score, self.tokens, self.source_id, self.session_id or ""
+
+
+class FaintCandidate(NamedTuple):
+    """A source that answers too little to help. It becomes a candidate only if the pack lists it among its drops."""
+
+    score: float
+    made: Callable[[], EntryCandidate]
 
 
 class SaidElsewhere:

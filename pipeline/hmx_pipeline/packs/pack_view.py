@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -23,7 +24,6 @@ from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, i
 from hmx_pipeline.contracts.knowledge import Kind as Known
 from hmx_pipeline.contracts.ledger import Reinforced, felt, salience
 from hmx_pipeline.contracts.pack import DropReason, Filling, Past, WorkflowHints
-from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.packs.candidates import Exclusion
 from hmx_pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, is_named
 from hmx_pipeline.packs.outweighed import leaders, outweighed
@@ -49,6 +49,7 @@ from hmx_pipeline.retrieval.score import (
     artifact_components,
     correction_components,
     document_components,
+    instant,
     knowledge_components,
 )
 from hmx_pipeline.retrieval.searchable import Document
@@ -146,7 +147,7 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
             for one in known
         )
         artifacts = tuple(
-            _weighed(ask, ledger, one, one.source.artifact_id, milliseconds(one.source.created_at)) for one in artifacts
+            _weighed(ask, ledger, one, one.source.artifact_id, instant(one.source.created_at)) for one in artifacts
         )
     return PackView(artifacts, episodes, known, schema, hints, precedents, values, diagnoses)
 
@@ -241,7 +242,7 @@ def _statuses(
     if not ask.looks_back:
         yield from ((found, found.source.status) for found in artifacts)
         return
-    existed = [found for found in artifacts if milliseconds(found.source.created_at) <= ask.now]
+    existed = [found for found in artifacts if instant(found.source.created_at) <= ask.now]
     newest: dict[tuple[str, int], int] = defaultdict(int)
     for found in existed:
         newest[_chain(found.source)] = max(newest[_chain(found.source)], found.source.version)
@@ -279,7 +280,7 @@ def _applies(ask: PackQuery, source: Artifact) -> bool:
 
 
 def _within(start: str | None, end: str | None, now: int) -> bool:
-    return (start is None or milliseconds(start) <= now) and (end is None or now < milliseconds(end))
+    return (start is None or instant(start) <= now) and (end is None or now < instant(end))
 
 
 def _outdated(ask: PackQuery, known: Iterable[Scored[KnowledgeRecord]]) -> dict[str, Scored[KnowledgeRecord]]:
@@ -315,17 +316,18 @@ def _episodes(
     highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
     focus = ask.focus
     top, spent = max((found.bm25 for found in alive), default=0) / highest, 0
-    scored = []
+    weighed = []
     for found in alive:
         parts = document_components(found, highest, focus)
-        score = ask.score(parts, top, "", found.source.text)
-        scored.append(Scored(found.source, parts, score, _document_barred(found.source, outdated), made=found.made))
-    ordered = []
-    for one in sorted(scored, key=lambda one: -one.score):
-        each = replace(one, least=ask.cutoff.least(OF_EPISODES, top, spent))
-        if each.helps and each.barred is None:
-            spent += kept(each.made, episode, each.source).tokens
-        ordered.append(each)
+        weighed.append((ask.score(parts, top, "", found.source.text), parts, found))
+    weighed.sort(key=itemgetter(0), reverse=True)
+    least, ordered = ask.cutoff.least(OF_EPISODES, top), []
+    for score, parts, found in weighed:
+        barred = _document_barred(found.source, outdated) if outdated else None
+        ordered.append(Scored(found.source, parts, score, barred, least, found.made))
+        if parts.relevance >= least and barred is None:
+            spent += kept(found.made, episode, found.source).tokens
+            least = ask.cutoff.least(OF_EPISODES, top, spent)
     return tuple(ordered)
 
 
@@ -382,12 +384,12 @@ def _concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeR
 
 
 def _began(source: KnowledgeRecord) -> int:
-    return milliseconds((source.validity.start if source.validity else None) or source.created_at)
+    return instant((source.validity.start if source.validity else None) or source.created_at)
 
 
 def _holds(ask: PackQuery, source: KnowledgeRecord) -> bool:
     end = source.validity.end if source.validity else None
-    within = end is None or ask.now < milliseconds(end)
+    within = end is None or ask.now < instant(end)
     return within and (ask.looks_back or source.status in HOLDS)
 
 

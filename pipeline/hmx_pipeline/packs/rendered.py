@@ -20,18 +20,25 @@ from hmx_pipeline.retrieval.searchable import Document
 Source = TypeVar("Source")
 
 
-class RenderedEntry(msgspec.Struct, frozen=True, gc=False):
+class RenderedEntry(msgspec.Struct, gc=False):
     text: str
     """The entry's text, with the entry mark."""
     tokens: int
-    said: str
-    """The text without actor and date; for an episode, numbers, ids and dates are masked too."""
-    mark: Mark
+    plain: str
+    """The text without actor and date."""
+    seen: tuple[str, Mark] | None = None
+
+    def told(self, fold: bool) -> tuple[str, Mark]:
+        """Return the plain text, numbers, ids and dates masked if `fold`, and its near duplicate mark."""
+        if self.seen is None:
+            said = folded(self.plain) if fold else self.plain
+            self.seen = said, mark(said)
+        return self.seen
 
 
 def shown(text: str, said: str) -> RenderedEntry:
     entry = render.marked(text)
-    return RenderedEntry(entry, estimate(entry), said, mark(said))
+    return RenderedEntry(entry, estimate(entry), said)
 
 
 def again(text: str, times: int, last: int) -> str:
@@ -40,7 +47,7 @@ def again(text: str, times: int, last: int) -> str:
 
 
 def episode(source: Document) -> RenderedEntry:
-    return shown(render.episode(source), folded(source.text))
+    return shown(render.episode(source), source.text)
 
 
 def artifact(source: Artifact, given: Mapping[str, str] = MappingProxyType({})) -> RenderedEntry:

@@ -5,8 +5,8 @@ A new section is a row of `contracts.pack.Section` and its rule here.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, TypeVar
+from functools import lru_cache, partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,9 +21,10 @@ from hmx_pipeline.contracts.keys import CONTROL_PREFIX
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Memory
 from hmx_pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
 from hmx_pipeline.packs import render, rendered, skills
-from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion
+from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandidate
 from hmx_pipeline.packs.pack_view import PackView, Scored
 from hmx_pipeline.packs.rendered import RenderedEntry
+from hmx_pipeline.retrieval.fit import Bound
 from hmx_pipeline.retrieval.searchable import Document
 
 Source = TypeVar("Source")
@@ -34,22 +35,24 @@ class SectionRule:
     section: Section
     weight: int
     """Its share of the budget: this divided by the weights of all sections that have candidates."""
-    candidates: Callable[[PackView], Iterator[EntryCandidate]]
+    candidates: Callable[[PackView], "Found"]
 
 
+Found = Iterator[EntryCandidate | FaintCandidate]
+_EPISODE: Final = SourceType.EPISODE  # looking up a member takes as long as a call
 _SPOKEN: Final = frozenset({Role.MESSAGE, Role.DECISION})
 
 
-def _core(view: PackView) -> Iterator[EntryCandidate]:
+def _core(view: PackView) -> Found:
     """Standing instructions, in every pack."""
     return _known(view, Section.CORE, lambda record: record.kind is Kind.POLICY, always=True)
 
 
-def _goals(view: PackView) -> Iterator[EntryCandidate]:
+def _goals(view: PackView) -> Found:
     return _known(view, Section.GOALS, _is_goal)
 
 
-def _facts(view: PackView) -> Iterator[EntryCandidate]:
+def _facts(view: PackView) -> Found:
     """Facts on people and things, and users' corrections."""
     return _known(
         view,
@@ -61,7 +64,7 @@ def _facts(view: PackView) -> Iterator[EntryCandidate]:
     )
 
 
-def _relations(view: PackView) -> Iterator[EntryCandidate]:
+def _relations(view: PackView) -> Found:
     """Relations, and what memory does not know. What is only said or doubted of skills and claims is on request."""
 
     def belongs(record: KnowledgeRecord) -> bool:
@@ -80,7 +83,7 @@ def _shelf(record: KnowledgeRecord) -> Shelf:
     return Shelf.DIAGNOSTIC if record.body.get("relation") in ASIDE else Shelf.FACT
 
 
-def _conflicts(view: PackView) -> Iterator[EntryCandidate]:
+def _conflicts(view: PackView) -> Found:
     return _known(view, Section.CONFLICTS, lambda record: record.kind is Kind.CONFLICT)
 
 
@@ -88,11 +91,11 @@ def _is_goal(record: KnowledgeRecord) -> bool:
     return record.kind is Kind.MEMORY and record.body.get("memory") == Memory.GOAL
 
 
-def _constraints(view: PackView) -> Iterator[EntryCandidate]:
+def _constraints(view: PackView) -> Found:
     return _compiled(view, Section.CONSTRAINTS)
 
 
-def _procedures(view: PackView) -> Iterator[EntryCandidate]:
+def _procedures(view: PackView) -> Found:
     """Compiled procedures, and the skills that apply; those that nobody has validated on request."""
     yield from _compiled(view, Section.PROCEDURES)
     found = (one for one in view.knowledge if one.source.kind is Kind.ENTITY and _shelf(one.source) is Shelf.PROCEDURE)
@@ -105,15 +108,16 @@ def _procedures(view: PackView) -> Iterator[EntryCandidate]:
             shown += 1
             why = f"{skills.SHOWN} better skills are shown" if shown > skills.SHOWN else ""
         barred = scored.barred or (Exclusion(DropReason.DEPRECATED, why) if why else None)
-        yield _record(Section.PROCEDURES, SourceType.MEMORY, msgspec.structs.replace(scored, barred=barred))
+        yield _offered(_record, Section.PROCEDURES, SourceType.MEMORY, msgspec.structs.replace(scored, barred=barred))
 
 
-def _episodes(view: PackView) -> Iterator[EntryCandidate]:
+def _episodes(view: PackView) -> Found:
     """Messages and decisions."""
-    return (_episode(Section.EPISODES, scored) for scored in view.episodes if scored.source.role in _SPOKEN)
+    section = Section.EPISODES
+    return (_offered(_episode, section, one) for one in view.episodes if one.source.role in _SPOKEN)
 
 
-def _workflow(view: PackView) -> Iterator[EntryCandidate]:
+def _workflow(view: PackView) -> Found:
     """The next steps of the procedure, once the session has begun it. Before that, the procedure itself says them."""
     if view.schema is None or view.hints is None or (view.hints.current_step or 1) == 1:
         return
@@ -125,9 +129,10 @@ def _workflow(view: PackView) -> Iterator[EntryCandidate]:
         yield _artifact(Section.WORKFLOW, view.schema, rendered.shown(text, text))
 
 
-def _evidence(view: PackView) -> Iterator[EntryCandidate]:
+def _evidence(view: PackView) -> Found:
     """Observations: errors, failed actions, feedback, changes."""
-    return (_episode(Section.EVIDENCE, scored) for scored in view.episodes if scored.source.role not in _SPOKEN)
+    section = Section.EVIDENCE
+    return (_offered(_episode, section, one) for one in view.episodes if one.source.role not in _SPOKEN)
 
 
 SECTIONS: Final = (
@@ -159,16 +164,19 @@ IMPORTED: Final = "fingerprint"
 """Provenance of an imported artifact."""
 
 
-def _compiled(view: PackView, section: Section) -> Iterator[EntryCandidate]:
+def _compiled(view: PackView, section: Section) -> Found:
     """Yield the artifacts whose type belongs to this section."""
     for scored in view.artifacts:
         if _section_of(scored.source.artifact_type) is section:
-            given = view.bound.get(scored.source.artifact_id)
-            if given is not None and (given.sure):
-                told = rendered.artifact(scored.source, given.sure)
-            else:
-                told = rendered.kept(scored.made, rendered.artifact, scored.source)
-            yield _artifact(section, scored, told)
+            yield _offered(_bound, section, view.bound.get(scored.source.artifact_id), scored)
+
+
+def _bound(section: Section, given: Bound | None, scored: Scored[Artifact]) -> EntryCandidate:
+    if given is not None and given.sure:
+        told = rendered.artifact(scored.source, given.sure)
+    else:
+        told = rendered.kept(scored.made, rendered.artifact, scored.source)
+    return _artifact(section, scored, told)
 
 
 def _section_of(artifact_type: str) -> Section | None:
@@ -182,10 +190,17 @@ def _section_of(artifact_type: str) -> Section | None:
 
 def _known(
     view: PackView, section: Section, belongs: Callable[[KnowledgeRecord], bool], *, always: bool = False
-) -> Iterator[EntryCandidate]:
+) -> Found:
     for scored in view.knowledge:
         if belongs(scored.source):
-            yield _record(section, SourceType(scored.source.kind), scored, always=always)
+            kind = SourceType(scored.source.kind)
+            yield _record(section, kind, scored, always=True) if always else _offered(_record, section, kind, scored)
+
+
+def _offered(made: Callable[..., EntryCandidate], *of: Any) -> EntryCandidate | FaintCandidate:
+    """Return the candidate if its source, the last of `of`, helps."""
+    scored: Scored[Any] = of[-1]
+    return made(*of) if scored.helps else FaintCandidate(scored.score, partial(made, *of))
 
 
 def _record(
@@ -223,13 +238,13 @@ def _episode(section: Section, scored: Scored[Document]) -> EntryCandidate:
     return _candidate(
         section,
         source.event_id,
-        SourceType.EPISODE,
+        _EPISODE,
         scored,
         told,
         _HAPPENED,
         session_id=source.session_id,
         at=source.at,
-        asks=source.role is Role.MESSAGE and source.actor == USER,
+        asks=source.actor == USER and source.role is Role.MESSAGE,
     )
 
 
@@ -249,27 +264,31 @@ def _candidate(
     always: bool = False,
 ) -> EntryCandidate:
     assert source_type in section.permitted
+    # What does not help is compared with nothing.
+    said, mark = told.told(source_type is _EPISODE) if always or scored.helps else ("", None)
     return EntryCandidate(
-        section=section,
-        source_id=source_id,
-        source_type=source_type,
-        score=scored.score,
-        relevance=scored.relevance,
-        least=scored.least,
-        text=told.text,
-        said=told.said,
-        tokens=told.tokens,
-        mark=told.mark,
-        provenance=provenance,
-        pattern=pattern,
-        session_id=session_id,
-        at=at,
-        asks=asks,
-        events=tuple(events),
-        always=always,
-        past=scored.past,
-        barred=scored.barred,
-        parts=scored.parts,
+        section,
+        source_id,
+        source_type,
+        scored.score,
+        scored.relevance,
+        told.text,
+        said,
+        told.tokens,
+        provenance,
+        session_id,
+        scored.least,
+        scored.barred,
+        scored.parts,
+        pattern,
+        at,
+        1,
+        asks,
+        tuple(events),
+        always,
+        scored.past,
+        False,
+        mark,
     )
 
 

@@ -7,9 +7,7 @@ and Redis raises.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Final
-
-from prometheus_client.samples import Sample
+from typing import TYPE_CHECKING, Any, Final
 
 from hmx_pipeline.contracts.effects import Effect
 from hmx_pipeline.contracts.outcomes import Outcome
@@ -17,6 +15,9 @@ from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.observe.process_reader import gauges, histogram, readiness
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import SESSIONS
+
+if TYPE_CHECKING:
+    from prometheus_client.samples import Sample
 
 Json = dict[str, Any]
 WAITING: Final = "hmx_partition_waiting"
@@ -76,14 +77,14 @@ def processes(health: Mapping[str, str]) -> dict[str, Json]:
     return {name: {"ready": ready, "said": said} for name, (ready, said) in answers.items()}
 
 
-def freshness(samples: Sequence[Sample]) -> dict[str, list[tuple[float, int]]]:
+def freshness(samples: "Sequence[Sample]") -> dict[str, list[tuple[float, int]]]:
     """Returns histograms of seconds from append to commit by stage, and to Redis as `memory`, summed over processes."""
     memory = histogram(samples, MEMORY_FRESHNESS).get("", [])
     found = {**histogram(samples, STAGE_FRESHNESS), "memory": memory}
     return {name: counts for name, counts in found.items() if counts}
 
 
-def stages(settings: Settings, samples: Sequence[Sample]) -> dict[str, Json]:
+def stages(settings: Settings, samples: "Sequence[Sample]") -> dict[str, Json]:
     """Returns each stage's counters and partitions. Waiting counts are known if the worker's metrics are in
     `samples`."""
     from hmx_pipeline.kafka.clients import Cluster

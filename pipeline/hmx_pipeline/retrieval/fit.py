@@ -8,7 +8,8 @@ the same words as a goal has the slot.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.contracts.artifact import STANDARD_TYPES, Artifact
@@ -51,18 +52,25 @@ class Question:
         self.written = _WRITTEN.findall(text)[:_WORDS]
         self.low = [word.casefold() for word in self.written]
         self.looks = [{_looks(word), " ".join(masks(word))} - {""} for word in self.written]
-        names = {word for word in self.low if len(word) > 1 and word not in STOP_WORDS and not _ID.search(word)}
-        found: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        for wish in wishes:
-            said = ["", *(word.casefold() for word in _WRITTEN.findall(wish)[:_WORDS]), ""]
-            for i in range(1, len(said) - 1):
-                if said[i] in names:
-                    found[said[i]].add((said[i - 1], said[i + 1]))
-        self.heard = found
+        self._wishes = wishes
+        names = self._names = {
+            word for word in self.low if len(word) > 1 and word not in STOP_WORDS and not _ID.search(word)
+        }
         self.taken: dict[str, set[frozenset[str]]] = defaultdict(set)
         for _, like in (slot for content in procedures for slot in _wished(content.get("slots", {}))):
             for word in like.names.intersection(names):
                 self.taken[word].add(like.names)
+
+    @cached_property
+    def heard(self) -> Mapping[str, Set[tuple[str, str]]]:
+        """Word → the pairs of words beside it in the wishes."""
+        found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for wish in self._wishes:
+            said = ["", *(word.casefold() for word in _WRITTEN.findall(wish)[:_WORDS]), ""]
+            for i in range(1, len(said) - 1):
+                if said[i] in self._names:
+                    found[said[i]].add((said[i - 1], said[i + 1]))
+        return found
 
     def beside(self, at: int) -> tuple[str, str]:
         return self.low[at - 1] if at else "", self.low[at + 1] if at + 1 < len(self.low) else ""
@@ -96,7 +104,7 @@ def _strength(question: Question, at: int, like: "_SlotValues", around: frozense
     if kin or word in like.names or not like.looks.isdisjoint(question.looks[at]):
         before, after = question.beside(at)
         return 2 + any((before and before == b) or (after and after == a) for b, a in around)
-    return int(not like.looks and not around.isdisjoint(question.heard.get(word, ())))
+    return int(bool(around) and not like.looks and not around.isdisjoint(question.heard.get(word, ())))
 
 
 def _unfilled(like: "_SlotValues") -> float:

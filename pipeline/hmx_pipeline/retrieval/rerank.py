@@ -23,17 +23,23 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def reranked(query: str, found: Sequence[FoundSource[Document]]) -> list[FoundSource[Document]]:
-    speakers = [speaker(each.source) for each in found]
-    asked_about = _named(query, set(speakers))
-    return [
-        FoundSource(
-            each.source,
-            each.bm25 * _kept(each.source.text, who == asked_about) // (_UNIT * _UNIT),
-            each.sound,
-            made=each.made,
-        )
-        for each, who in zip(found, speakers, strict=True)
-    ]
+    about = [each.made.about or _about(each) for each in found]
+    asked_about = _named(query, {who for who, _ in about})
+    ranked = []
+    for each, (who, factor) in zip(found, about, strict=True):
+        kept = factor * (_SPEAKER if who == asked_about else _UNIT)
+        changed = kept != _UNIT * _UNIT
+        score = each.bm25 * kept // (_UNIT * _UNIT)
+        ranked.append(FoundSource(each.source, score, each.sound, each.made) if changed else each)
+    return ranked
+
+
+def _about(found: FoundSource[Document]) -> tuple[str, int]:
+    """Return the speaker, and the factor in tenths for how much a turn says."""
+    text = found.source.text
+    says_little = len(text) < _SHORT or text.rstrip().endswith("?")
+    found.made.about = about = speaker(found.source), _SAYS_LITTLE if says_little else _UNIT
+    return about
 
 
 def speaker(document: Document) -> str:
@@ -46,9 +52,3 @@ def _named(query: str, speakers: set[str]) -> str | None:
     words = set(_WORD.findall(query.casefold()))
     named = [who for who in speakers if words.issuperset(_WORD.findall(who.casefold())) and who.strip()]
     return named[0] if len(named) == 1 else None
-
-
-def _kept(text: str, is_asked_about: bool) -> int:
-    """Return the factor, in hundredths."""
-    says_little = len(text) < _SHORT or text.rstrip().endswith("?")
-    return (_SPEAKER if is_asked_about else _UNIT) * (_SAYS_LITTLE if says_little else _UNIT)

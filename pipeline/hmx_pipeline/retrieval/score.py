@@ -5,6 +5,7 @@ Input: fetched sources with raw BM25 scores. Output: components within 0…1, an
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -33,9 +34,10 @@ Shares = tuple[float, float, float, float]
 
 
 class Made(msgspec.Struct, gc=False):
-    """Renderings of a source that do not depend on the query."""
+    """What is made of a source whatever the query: its rendering; of an episode, what reranking reads."""
 
     shown: Any = None
+    about: tuple[str, int] | None = None
 
 
 class FoundSource(msgspec.Struct, Generic[Source], frozen=True, gc=False):
@@ -120,6 +122,10 @@ def shares(weights: RankingWeights) -> Shares:
     return relevance, recency, provenance, salience
 
 
+instant: Final = lru_cache(16_384)(milliseconds)
+"""Sources repeat, and parsing their times costs more than scoring them."""
+
+
 def recency(at: int, focus: TimeSpan) -> float:
     """Return the recency: 1 within the time that the question mentions, or now if it mentions none."""
     return _KEPT + (1 - _KEPT) * _HALVED_MS / (_HALVED_MS + focus.distance(at))
@@ -133,7 +139,7 @@ def document_components(found: FoundSource[Document], highest: int, focus: TimeS
 
 def artifact_components(source: Artifact, relevance: float, focus: TimeSpan) -> Components:
     seen = source.observed_count if source.observed_count is not None else len(source.source_events)
-    at = milliseconds(source.created_at)
+    at = instant(source.created_at)
     salience = _salience(seen, source.metadata.get("salience"))
     return Components(relevance, recency(at, focus), source.confidence, salience)
 
@@ -146,7 +152,7 @@ def _salience(seen: int, told: Any) -> float:
 
 def knowledge_components(found: FoundSource[KnowledgeRecord], highest: int, focus: TimeSpan) -> Components:
     source = found.source
-    at = milliseconds((source.validity.start if source.validity else None) or source.created_at)
+    at = instant((source.validity.start if source.validity else None) or source.created_at)
     told = source.body.get("properties", {}).get("importance", source.body.get("salience"))
     salience = _salience(len(source.source_events), told)
     return Components(found.bm25 / highest, recency(at, focus), source.confidence, salience)

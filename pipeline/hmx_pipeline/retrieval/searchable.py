@@ -83,7 +83,7 @@ def episode_step(record: Mapping[str, Any]) -> Step:
     fields = {"event_id": record["id"], "event_type": record["eventType"], "content": record["payload"]}
     if EXTRACTED_KEY in record["metadata"]:
         fields["metadata"] = record["metadata"]
-    step, subject = step_of(fields, event_time(record), index, TEXT), subject_of(dict(record))
+    step, subject = step_of(fields, event_time(record), index, TEXT), subject_of(record)
     return msgspec.structs.replace(step, subject=subject) if subject else step
 
 

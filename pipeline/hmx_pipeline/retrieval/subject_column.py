@@ -36,7 +36,7 @@ class SubjectColumn:
 
     def owner(self, session_id: str) -> str:
         """Return whose session it is; empty if nobody's."""
-        return self._owners.get(session_mark(session_id), "")
+        return self._owners.get(session_mark(session_id), "") if self._owners else ""
 
     def visible(self, subject: str) -> NDArray[np.bool_] | None:
         """Return a mask of the documents that a subject may see: its own, and those of the whole tenant, which are all

@@ -139,6 +139,7 @@ class TenantChanges:
         self._versions: dict[tuple[str, int], int] = {}
         self._newest: int | None = None
         self._expiring: dict[bytes, int] = {}
+        self._sessions: dict[str, tuple[bytes, bytes, bytes]] = {}
         self._events: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._steps: dict[tuple[bytes, int], dict[int, bytes]] = {}
         """By key and number of steps kept."""
@@ -165,8 +166,15 @@ class TenantChanges:
         """Notes that the tenant's state is as of this record."""
         self._versions[topic, partition] = offset
 
+    def session(self, session_id: str) -> tuple[bytes, bytes, bytes]:
+        """Returns the encoded name of a session and the keys of its steps and messages, built once for a block."""
+        if (found := self._sessions.get(session_id)) is None:
+            name, of = encoded(session_id).encode(), self.keys
+            found = self._sessions[session_id] = name, of.session(session_id), of.spoken(session_id)
+        return found
+
     def event(self, key: bytes, session_id: str, episode: bytes, at: int) -> None:
-        self._events[key] += (encoded(session_id).encode(), episode)
+        self._events[key] += (self.session(session_id)[0], episode)
         self._newest = at if self._newest is None else max(at, self._newest)
         self._block.arguments += 4
 
@@ -177,8 +185,7 @@ class TenantChanges:
 
     def step(self, key: bytes, index: int, packed: bytes, most: int = SESSION_STEPS) -> None:
         """Adds a step of a session; the highest indexes are kept."""
-        steps = self._steps.setdefault((key, most), {})
-        steps[index] = packed
+        self._steps.setdefault((key, most), {})[index] = packed
         self._block.arguments += 2
 
     def assign(self, session_id: str, subject: str) -> None:
@@ -190,9 +197,8 @@ class TenantChanges:
         self._documents += (b"%d" % number, checked(number, packed))
         self._rows += row
         postings, counts = self._postings, Counter(terms)
-        held = postings.get
         for term, posting in zip(counts, pack_postings(number, counts.values()), strict=True):
-            postings[term] = held(term, b"") + posting
+            postings[term] = postings.get(term, b"") + posting
         named = pack_number(number)
         for label in labels:
             self._tagged[label] = self._tagged.get(label, b"") + named

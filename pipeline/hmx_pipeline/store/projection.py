@@ -15,7 +15,7 @@ import orjson
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
 from hmx_pipeline.contracts.artifact import Status, owner_of
-from hmx_pipeline.contracts.episode import NOBODY_KNOWN, RESERVED, subject_of
+from hmx_pipeline.contracts.episode import NOBODY_KNOWN, RESERVED
 from hmx_pipeline.contracts.evidence import Pattern, segment_rank
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header, origin_of
 from hmx_pipeline.contracts.keys import split_key
@@ -91,8 +91,8 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
         return
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = episode_step(fields)
-    session, subject = fields["sessionId"], subject_of(fields)
-    event_key = tenant.keys.event(fields["id"])
+    session, subject = fields["sessionId"], step.subject
+    event_key, (_, steps, messages) = tenant.keys.event(fields["id"]), tenant.session(session)
     done, said, found = session_step(step), spoken_step(step), document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
     spoken = None if said is None else _ENCODER.encode(said)
@@ -110,9 +110,9 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
     if expires is not None:
         tenant.expires(fields["id"].encode(), expires)
     if packed is not None:
-        tenant.step(tenant.keys.session(session), step.index, packed)
+        tenant.step(steps, step.index, packed)
     if spoken is not None:
-        tenant.step(tenant.keys.spoken(session), step.index, spoken, SESSION_MESSAGES)
+        tenant.step(messages, step.index, spoken, SESSION_MESSAGES)
     if indexed is not None:
         tenant.document(*indexed)
         for vector in vectors:

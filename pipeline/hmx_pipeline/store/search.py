@@ -295,8 +295,11 @@ class Search:
         """Makes the second trip; returns None if a source changed since the first. Drops what turns out to be another
         subject's: two names may share a hash, and a session may get its subject after what was learnt from it."""
 
+        owner = places.subjects.owner
+
         def own(source: Document | Contribution) -> bool:
-            return _sees(plan, source.subject or places.subjects.owner(source.session_id))
+            whose = source.subject or owner(source.session_id)
+            return not whose or _sees(plan, whose)
 
         stated = (*places.knowledge, *places.policies)
         records = [Wanted(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
@@ -326,7 +329,7 @@ class Search:
             failed=tuple(sorted(set(map(str, gone)))),
             newest=places.newest,
             episodes=tuple(
-                FoundSource(source.model, score, made=source.made)
+                FoundSource(source.model, score, True, source.made)
                 for source, (_, score) in zip(documents, places.episodes, strict=True)
                 if source is not None and source.model is not None and own(source.model)
             ),
