@@ -76,14 +76,15 @@ class Archiver:
             stop.wait(pause)
 
     def archive_once(self, stop: threading.Event) -> None:
-        """Archives up to the ends of the topics. Raises ArchiveError, and what reading Kafka raises."""
+        """Archives up to where the topics end by now. Raises ArchiveError, and what reading Kafka raises."""
         self._erase()
         with closing(Cluster(self._kafka)) as cluster:
             for topic in ARCHIVED:
                 info = cluster.topic(self._prefix + topic)
                 for number in range(info.partitions):
                     source = ArchivedPartition(topic, info.topic_id, number)
-                    while not stop.is_set() and self._archive_chunk(cluster, source):
+                    end = cluster.stable_end(self._prefix + topic, number)
+                    while not stop.is_set() and self._archive_chunk(cluster, source, end):
                         pass
 
     def _erase(self) -> None:
@@ -98,11 +99,11 @@ class Archiver:
                     self._archive.put(path, written(remaining(self._archive.rows(path), self._erasures), marks))
         self._honoured = honoured
 
-    def _archive_chunk(self, cluster: Cluster, source: ArchivedPartition) -> bool:
-        """Archives the next chunk of a partition; returns False if there is none."""
+    def _archive_chunk(self, cluster: Cluster, source: ArchivedPartition, end: int) -> bool:
+        """Archives the next chunk of a partition before this end; returns False if there is none."""
         name = self._prefix + source.topic
         last = self._archive.last(source)
-        low, end = cluster.watermarks(name, source.number).low, cluster.stable_end(name, source.number)
+        low = cluster.watermarks(name, source.number).low
         chunk = last if last and last.folders is None else None
         start = chunk.start if chunk else last.end if last else low
         if low > start:
@@ -117,10 +118,11 @@ class Archiver:
             if not self._archive.begin(source, chunk):
                 return True  # another process was first
         folders = []
-        for folder, found in by_folder(remaining(rows, self._erasures)).items():
-            tenant = folder.partition("/")[0]
-            self._archive.put(self._archive.file(source, chunk, folder), written(found, self._honoured.get(tenant, "")))
+        for folder, found in by_folder(rows).items():  # an empty file replaces what a process that died has written
+            left, tenant = remaining(found, self._erasures), folder.partition("/")[0]
+            self._archive.put(self._archive.file(source, chunk, folder), written(left, self._honoured.get(tenant, "")))
             folders.append(folder)
+        self._erase()  # others may have looked for what was erased meanwhile before these files were there
         self._archive.finish(source, ArchivedRange(chunk.start, end, sorted(folders), low))
         METRICS.archived.labels(source.topic).inc(len(rows))
         return True
