@@ -105,16 +105,13 @@ class Archiver:
         last = self._archive.last(source)
         low = cluster.watermarks(name, source.number).low
         chunk = last if last and last.folders is None else None
-        start = chunk.start if chunk else last.end if last else low
-        if low > start:
-            METRICS.archive_lost.inc(low - start)
-            LOG.error("%d offsets were deleted before they were archived", low - start, extra=logs.at(name, start))
-        start, end = max(start, low), chunk.end if chunk else end
+        begin = chunk.start if chunk else last.end if last else low
+        start, end = max(begin, low), chunk.end if chunk else end
         if chunk is None and start >= end:
             return False
         rows, end = self._read(name, source, Watermarks(start, end))
         if chunk is None:
-            chunk = ArchivedRange(start, end)
+            chunk = ArchivedRange(begin, end)
             if not self._archive.begin(source, chunk):
                 return True  # another process was first
         folders = []
@@ -124,6 +121,9 @@ class Archiver:
             folders.append(folder)
         self._erase()  # others may have looked for what was erased meanwhile before these files were there
         self._archive.finish(source, ArchivedRange(chunk.start, end, sorted(folders), low))
+        if lost := min(start, end) - begin:
+            METRICS.archive_lost.inc(lost)
+            LOG.error("%d offsets were deleted before they were archived", lost, extra=logs.at(name, begin))
         METRICS.archived.labels(source.topic).inc(len(rows))
         return True
 

@@ -11,6 +11,7 @@ import pytest
 
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of
 from hmx_pipeline.kafka.clients import Watermarks
+from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.archive import ArchivedPartition, ArchiveError, MemoryArchive
 from hmx_pipeline.topology import EVIDENCE
@@ -35,7 +36,7 @@ class GrowingTopics:
     """Evidence that gains a record whenever it is asked where it ends."""
 
     def __init__(self) -> None:
-        self.held = 3
+        self.low, self.held = 0, 3
         self.marks: list[ErasureMark] = []
         self.reads = 0
         self.stop = threading.Event()
@@ -45,7 +46,7 @@ class GrowingTopics:
         return SimpleNamespace(topic_id="id", partitions=1 if name == EVIDENCE else 0)
 
     def watermarks(self, _: str, __: int) -> Watermarks:
-        return Watermarks(0, self.held)
+        return Watermarks(self.low, self.held)
 
     def stable_end(self, _: str, __: int) -> int:
         self.held += 1
@@ -126,3 +127,17 @@ def test_what_a_process_that_died_did_not_know_to_be_erased_does_not_stay(
     topics.marks.append(ERASED)
     known.archive_once(topics.stop)
     assert archived(settings) == []
+
+
+def test_what_was_deleted_before_it_was_archived_is_counted_once(topics: GrowingTopics, settings: Settings) -> None:
+    made = archiver.Archiver(settings, MemoryArchive.of(settings))
+    made.archive_once(topics.stop)
+    before, topics.low = METRICS.archive_lost._value.get(), topics.held + 5
+    topics.held = topics.low - 1  # nothing is left
+    made.archive_once(topics.stop)
+    topics.held = topics.low + 3
+    with pytest.raises(ArchiveError):
+        archiver.Archiver(settings, Dying.of(settings)).archive_once(topics.stop)
+    made.archive_once(topics.stop)
+    made.archive_once(topics.stop)
+    assert METRICS.archive_lost._value.get() - before == 5
