@@ -101,11 +101,13 @@ async def _again(following: Subscriptions, key: bytes, episodes: list[Json]) -> 
     again: Counter[str] = Counter()
     if episodes:
         released = {episode_origin(episode).offset for episode in episodes}
+        shown = {episode["id"] for episode in episodes}
         place = (EVENTS, episode_origin(episodes[0]).partition)
         async for record in _of_session(following, key, place, min(released), await following.end(place)):
             if record.offset not in released:
                 with suppress(msgspec.DecodeError):
-                    again[_named(record.value or b"").event_id] += 1
+                    if (name := _named(record.value or b"").event_id) in shown:
+                        again[name] += 1
     return again
 
 
