@@ -3,14 +3,13 @@
 import asyncio
 import json
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -85,13 +84,21 @@ def dead_twice(settings: Settings, source: Callable[[], Source]) -> None:
             feed(dying, settings, threading.Event())
 
 
+@contextmanager
+def started(settings: Settings, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A source as a process of its own, which is killed at the end."""
+    with subprocess.Popen([sys.executable, *PROGRAM, "source", *command], env=environment(settings)) as source:
+        try:
+            yield source
+        finally:
+            source.kill()  # else its end would be waited for, also where the test has failed
+
+
 def killed_in_between(settings: Settings, *command: str) -> None:
     """A source is killed as soon as the log has some of it; another one ends when nothing is left."""
     had = len(logged(settings))
-    told = [sys.executable, *PROGRAM, "source", *command]
-    with subprocess.Popen(told, env=environment(settings)) as source:
+    with started(settings, *command):
         until(lambda: len(logged(settings)) > had, "the first events are in the log")
-        source.send_signal(signal.SIGKILL)
     assert hmx(settings, "source", *command, "--until-empty").exit_code == 0
 
 
@@ -151,8 +158,7 @@ def test_a_running_source_survives_lost_connections_and_a_lost_group(settings: S
     def there(count: int) -> bool:
         return {value for value in logged(settings) if name.encode() in value} == set(sent[:count])
 
-    told = [sys.executable, *PROGRAM, "source", "redis", stream]
-    with redis.Redis.from_url(redis_url) as client, subprocess.Popen(told, env=environment(settings)) as source:
+    with redis.Redis.from_url(redis_url) as client, started(settings, "redis", stream) as source:
         client.xadd(stream, {"event": sent[0]})
         until(lambda: there(1), "the first event is in the log")
         client.execute_command("CLIENT", "KILL", "TYPE", "normal")
