@@ -164,6 +164,26 @@ def test_what_redis_lost_comes_back_from_the_archive(settings: Settings, memory:
         assert memory.dump() == before
 
 
+def test_what_is_lost_is_counted_once_however_often_the_archive_is_asked(settings: Settings, memory: Memory) -> None:
+    publish(settings, everything(settings))
+    with running(settings):
+        until(caught_up(settings, memory), "positions at the topics' ends")
+    publish(settings, episodes("kept", first=2))
+    archive_once(settings)
+    publish(settings, episodes("lost", first=3))
+    delete_heads(settings)
+    (file,) = Path(settings.archive).glob(f"*{EPISODES}/tenant=*/*/*.parquet")
+    away = file.rename(file.with_suffix(".away"))
+    before, asked = METRICS.materialiser_lost._value.get(), METRICS.materialiser_retries.labels("archive")._value
+    tries = asked.get()
+    with running(settings):
+        until(lambda: asked.get() >= tries + 3, "the archive is asked again and again")
+        away.rename(file)
+        until(caught_up(settings, memory), "positions at the topics' ends")
+    assert memory.store.completeness().cut == {EPISODES: 2}
+    assert METRICS.materialiser_lost._value.get() - before == 2
+
+
 def test_a_file_that_is_gone_is_waited_for_and_named(settings: Settings, memory: Memory) -> None:
     publish(settings, everything(settings))
     archive_once(settings)

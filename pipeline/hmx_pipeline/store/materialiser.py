@@ -44,13 +44,7 @@ from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.healing import Healing, RestartError
-from hmx_pipeline.store.partition_reader import (
-    FilledPartition,
-    ReadRecords,
-    appended_ms,
-    poll,
-    taken_over,
-)
+from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, appended_ms, poll, taken_over
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.store.topic_ids import forget_damaged, forget_recreated
@@ -106,6 +100,8 @@ class Materialiser:
         self._healing = Healing(
             self._client, self._keys, self._blocks, self._cluster, self._archive, self._prefix, self._alive
         )
+        self._cut: dict[str, tuple[int, int]] = {}
+        """Where a partition was read from, and up to where what it lacks is noted: reading may begin again."""
         self._erasures = Erasures()
         embed = self._semantic.vector if self._semantic else None
         self._builder = BlockBuilder(self._keys, embed, self._erasures, self._alive)
@@ -253,6 +249,7 @@ class Materialiser:
         unknown = {p.name: (p.lost, p.end) for p in partitions if p.stored is None}
         lost = {p.name: (before.get(p.name, 0) + p.lost, p.end) for p in partitions if p.lost}
         self._blocks.begin_fill({**lost, **unknown})
+        self._cut.update({p.name: (p.stored or 0, p.low) for p in partitions if p.lost})
 
     def _source(self, topic: str, number: int) -> ArchivedPartition:
         return ArchivedPartition(topic, self._topic_ids[topic], number)
@@ -291,7 +288,9 @@ class Materialiser:
                 f"Redis holds position {known} of {self._prefix}{topic}/{number}, which ends at {high}: Redis was "
                 "filled from other topics. Set another HMX_TOPIC_PREFIX, or empty Redis: it is then rebuilt"
             )
-        lost = self._archive.lacking(self._source(topic, number), known or 0, low)
+        began, noted = self._cut.get(f"{topic}/{number}", (0, 0))
+        start = 0 if known is None else max(known, noted if known >= began else 0)
+        lost = self._archive.lacking(self._source(topic, number), start, low)
         if known is not None and lost:
             place = logs.at(topic, number, known)
             LOG.error("retention deleted %d offsets before they were read", lost, extra=place)
