@@ -106,15 +106,19 @@ def shown(name: str) -> Response:
     """Shows a page."""
     if name not in pages():
         raise ProblemError(ProblemKind.NOT_FOUND, "the documentation has no such page: /docs/ lists all")
+    return _answer(*_rendered(name))
+
+
+@cache
+def _rendered(name: str) -> tuple[str, str]:
+    """Returns a page's title and body: anybody may ask, and a long one takes 40 ms."""
     tokens = _MARKDOWN.parse(pages()[name])
     for heading, inner in pairwise(tokens):
         if heading.type == "heading_open":
             heading.attrSet("id", slug(inner.content))
         _relink(inner, name)
     title = next(inner.content for inner in tokens if inner.type == "inline")
-    return _answer(
-        title, f'<article class="card prose">\n{_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})}</article>'
-    )
+    return title, f'<article class="card prose">\n{_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})}</article>'
 
 
 def _relink(inner: Token, name: str) -> None:
