@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hmx_pipeline.audit.partition_conservation import ViolationKind
+from hmx_pipeline.audit.partition_report import ViolationKind
 from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.app import main
 from hmx_pipeline.cli.wait import wait_for_all

@@ -2,14 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from hmx_pipeline.audit.partition_conservation import (
-    OutputPartition,
-    PartitionReport,
-    PartitionState,
-    Reroutes,
-    conserve,
-    follow,
-)
+from hmx_pipeline.audit.partition_conservation import OutputPartition, PartitionState, conserve, follow
+from hmx_pipeline.audit.partition_report import PartitionReport, Reroutes
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.intake.control_records import barrier
 from hmx_pipeline.stages.fold import Output as Emitted

@@ -11,16 +11,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from confluent_kafka import KafkaError, KafkaException
 
-from hmx_pipeline.audit.partition_conservation import (
-    OutputPartition,
-    PartitionReport,
-    PartitionState,
-    Place,
-    ReroutedCopy,
-    Reroutes,
-    conserve,
-    copies_of,
-)
+from hmx_pipeline.audit.partition_conservation import OutputPartition, PartitionState, conserve, copies_of
+from hmx_pipeline.audit.partition_report import PartitionReport, Place, ReroutedCopy, Reroutes
 from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.rejections import UNREADABLE

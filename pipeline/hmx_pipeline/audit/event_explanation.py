@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from hmx_pipeline.audit.partition_conservation import PartitionReport, PartitionState, Place, Violation
+from hmx_pipeline.audit.partition_conservation import PartitionState
+from hmx_pipeline.audit.partition_report import PartitionReport, Place, Violation
 from hmx_pipeline.audit.record_digests import origin_of
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.episode import RESERVED

@@ -15,7 +15,7 @@ from functools import partial
 from typing import IO, Any, Final
 
 from hmx_pipeline.audit.audited_log import AuditedState, opened
-from hmx_pipeline.audit.partition_conservation import PartitionReport
+from hmx_pipeline.audit.partition_report import PartitionReport
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
 

@@ -9,16 +9,21 @@ duplicate or misrouted), about 300 bytes each, and one byte per offset.
 """
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
 
+from hmx_pipeline.audit.partition_report import (
+    MisroutedCopy,
+    PartitionReport,
+    Place,
+    ReroutedCopy,
+    Reroutes,
+    ViolationKind,
+)
 from hmx_pipeline.audit.record_digests import (
     SIZE,
     copied_digest,
@@ -44,44 +49,13 @@ from hmx_pipeline.stages.dead_letters import WITHOUT_BYTES
 from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ
 
-VIOLATIONS_KEPT: Final = 1_000
 OF_VALID_EVENTS: Final = (
     Reason.WRONG_PARTITION, Reason.FORGED_ORIGIN, Reason.EVENT_ID_REUSED, Reason.POISON, Reason.DEADLY,
     Reason.OUTPUT_REFUSED, Reason.ERASED,
 )  # fmt: skip
 """Rejection reasons that a valid event can have."""
-
-
-class ViolationKind(StrEnum):
-    MISSING = "missing"
-    """A record without an outcome: no output, not waiting, no earlier copy."""
-    DOUBLED = "doubled"
-    """A record with two outcomes."""
-    MISPLACED = "misplaced"
-    """An output in another partition than its origin's, or a copy in another partition than its session's."""
-    UNFOUNDED = "unfounded"
-    """An output, copy or waiting event whose origin does not exist or did not call for it."""
-    NAMELESS = "nameless"
-    """An output without origin headers."""
-    ALTERED = "altered"
-    """An output whose content is not what its origin produces."""
-    WRONG_OUTCOME = "wrong_outcome"
-    """An episode of an invalid or misrouted record, or a valid event rejected for a reason that does not apply."""
-
-
 _THERE: Final = 1
 _REDACTED: Final = 2
-Place = tuple[int, int]
-"""Partition and offset."""
-
-
-class Violation(NamedTuple):
-    fault: ViolationKind
-    topic: str
-    """The topic of `partition` and `offset`."""
-    partition: int
-    offset: int
-    detail: str
 
 
 class PartitionState(NamedTuple):
@@ -96,31 +70,6 @@ class PartitionState(NamedTuple):
     """The partition's log time (ms)."""
 
 
-class ReroutedCopy(NamedTuple):
-    """The copy of a rerouted record, in the partition of its session."""
-
-    place: Place
-    digest: bytes
-
-
-class MisroutedCopy(NamedTuple):
-    """A valid event in a partition that is not its session's."""
-
-    belongs: int
-    """The partition of its session."""
-    digest: bytes
-    """Digest of the expected copy."""
-
-
-class Reroutes(NamedTuple):
-    """All rerouted copies in the events topic."""
-
-    copies: Mapping[Place, ReroutedCopy] = {}
-    """Original place → its first copy."""
-    trimmed: frozenset[int] = frozenset()
-    """Partitions whose first records retention deleted."""
-
-
 class OutputPartition(NamedTuple):
     """One partition of an output topic, from its first retained record."""
 
@@ -128,69 +77,6 @@ class OutputPartition(NamedTuple):
     records: Iterable[Record]
     trimmed: bool
     """Retention deleted its first records."""
-
-
-class FoundOutcome(NamedTuple):
-    """An outcome of the record to be explained."""
-
-    outcome: Outcome
-    by: Place | None = None
-    """The proof: the output, the original of a duplicate, or the copy of a rerouted record."""
-
-
-@dataclass
-class PartitionReport:
-    partition: int
-    low: int
-    position: int
-    outcomes: Counter[str] = field(default_factory=Counter)
-    rejections: Counter[str] = field(default_factory=Counter)
-    pending: int = 0
-    """Number of records that the stage has not read yet."""
-    unverified: int = 0
-    """Number of records whose output or original retention may have deleted."""
-    violations: list[Violation] = field(default_factory=list)
-    """The first `VIOLATIONS_KEPT` violations."""
-    faults: Counter[str] = field(default_factory=Counter)
-    erased: int = 0
-    """Number of released records whose episodes are erased: no answer is made from them any more."""
-    asked: int | None = None
-    """Offset of the record to be explained."""
-    found: list[FoundOutcome] = field(default_factory=list)
-    """Outcomes of the record to be explained."""
-    horizon: int = 0
-    """Retention may have deleted the outputs of records below this offset."""
-    astray: dict[int, MisroutedCopy] = field(default_factory=dict)
-    """Offset → misrouted event whose outcome is still open."""
-    copies: dict[Place, ReroutedCopy] = field(default_factory=dict)
-    """Original place → its first copy in this partition."""
-
-    def as_json(self) -> dict[str, Any]:
-        told = {
-            name: getattr(self, name) for name in ("partition", "low", "position", "pending", "unverified", "erased")
-        }
-        return {**told, "outcomes": plain(self.outcomes)}
-
-    def settle(self, outcome: Outcome, offset: int, by: Place | None = None) -> None:
-        self.outcomes[outcome] += 1
-        if offset == self.asked:
-            self.found.append(FoundOutcome(outcome, by))
-
-    def violate(self, fault: ViolationKind, topic: str, record: Place, detail: str) -> None:
-        self.faults[fault] += 1
-        if len(self.violations) < VIOLATIONS_KEPT or (topic == EVENTS and record == (self.partition, self.asked)):
-            self.violations.append(Violation(fault, topic, *record, detail))
-
-    def without(self, offset: int, horizon: int, detail: str) -> None:
-        if offset < horizon:
-            self.unverified += 1
-        else:
-            self.violate(ViolationKind.MISSING, EVENTS, (self.partition, offset), detail)
-
-
-def plain(counts: Counter[str]) -> dict[str, int]:
-    """For JSON, the most frequent first."""
-    return {str(name): count for name, count in counts.most_common()}
 
 
 class _PendingRecord(msgspec.Struct, frozen=True, gc=False):

@@ -14,14 +14,14 @@ from hmx_pipeline.audit.audited_log import AuditedLog, AuditedState, Progress, o
 from hmx_pipeline.audit.event_explanation import Explanation, Witness
 from hmx_pipeline.audit.event_explanation import explain as explained
 from hmx_pipeline.audit.parallel_audit import audited
-from hmx_pipeline.audit.partition_conservation import (
+from hmx_pipeline.audit.partition_conservation import follow
+from hmx_pipeline.audit.partition_report import (
     VIOLATIONS_KEPT,
     PartitionReport,
     Place,
     Reroutes,
     Violation,
     ViolationKind,
-    follow,
     plain,
 )
 from hmx_pipeline.audit.record_digests import origin_of

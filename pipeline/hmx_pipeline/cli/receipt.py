@@ -7,8 +7,7 @@ import typer
 from pydantic import ValidationError
 
 from hmx_pipeline.cli.console import OUT, fail
-from hmx_pipeline.contracts import ed25519
-from hmx_pipeline.contracts.receipt import Receipt, is_genuine, seed_of
+from hmx_pipeline.contracts.receipt import Receipt, is_genuine, key_of, public
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
@@ -43,4 +42,4 @@ def shown() -> None:
 
     Exit code: 0 printed. Example: hmx receipt key
     """
-    typer.echo(ed25519.public_key(seed_of(Settings.load().require_control_key())).hex())
+    typer.echo(public(key_of(Settings.load().require_control_key())))

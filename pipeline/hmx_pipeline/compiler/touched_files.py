@@ -6,7 +6,6 @@ them. One contribution per segment, all of a tenant under one key. No artifact i
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import Any, Final
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted
@@ -138,7 +137,7 @@ class _Reading:
     def _hold(self, path: str, text: str) -> None:
         held = self.held.setdefault(path, {}) if path in self.held or len(self.held) < CHANGED + SEEN else {}
         if text and len(held) < _HELD:
-            held.update(dict.fromkeys(islice(identifiers(text), _HELD - len(held))))
+            held.update(dict.fromkeys(identifiers(text, _HELD - len(held))))
 
     def body(self, asked: Iterable[Step]) -> dict[str, Any]:
         """Return the body. `held`: file → identifiers, changed files first."""
@@ -151,7 +150,7 @@ class _Reading:
                 room -= len(names)
         return {
             "goal": plain_stems(text)[:_STEMS],
-            "names": [name[:_IDENTIFIER] for name in identifiers(text)[:_NAMES]],
+            "names": [name[:_IDENTIFIER] for name in identifiers(text, _NAMES)],
             "changed": list(self.changed),
             "seen": [path for path in self.seen if path not in self.changed],
             "held": held,

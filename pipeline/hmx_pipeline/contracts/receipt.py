@@ -3,9 +3,10 @@
 import hmac
 from typing import Any, Final, Literal
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field
 
-from hmx_pipeline.contracts import ed25519
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.canonical import canonical_json
 from hmx_pipeline.contracts.erasure import ErasedScope
@@ -42,20 +43,26 @@ class Receipt(Model):
         return canonical_json(fields)
 
 
-def seed_of(control_key: str) -> bytes:
-    """Return the seed of the deployment's own signing key."""
-    return hmac.digest(control_key.encode(), _PURPOSE, "sha256")
+def key_of(control_key: str) -> Ed25519PrivateKey:
+    """Return the deployment's own signing key."""
+    return Ed25519PrivateKey.from_private_bytes(hmac.digest(control_key.encode(), _PURPOSE, "sha256"))
 
 
-def signed(receipt: Receipt, seed: bytes) -> Receipt:
-    known = receipt.model_copy(update={"key": ed25519.public_key(seed).hex(), "signature": ""})
-    return known.model_copy(update={"signature": ed25519.sign(seed, known.message()).hex()})
+def public(key: Ed25519PrivateKey) -> str:
+    """Return the public key, hexadecimal."""
+    return key.public_key().public_bytes_raw().hex()
+
+
+def signed(receipt: Receipt, key: Ed25519PrivateKey) -> Receipt:
+    known = receipt.model_copy(update={"key": public(key), "signature": ""})
+    return known.model_copy(update={"signature": key.sign(known.message()).hex()})
 
 
 def is_genuine(receipt: Receipt, key: str = "") -> bool:
     """Return True if the receipt is unaltered, and signed with this key if one is given."""
     try:
-        owner, signature = bytes.fromhex(receipt.key), bytes.fromhex(receipt.signature)
-    except ValueError:
+        owner = Ed25519PublicKey.from_public_bytes(bytes.fromhex(receipt.key))
+        owner.verify(bytes.fromhex(receipt.signature), receipt.message())
+    except (ValueError, InvalidSignature):
         return False
-    return key in ("", receipt.key) and ed25519.verify(owner, receipt.message(), signature)
+    return key in ("", receipt.key)

@@ -11,7 +11,7 @@ from typing import Final
 
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.limits import ERASED_SESSIONS
-from hmx_pipeline.contracts.receipt import Receipt, seed_of, signed
+from hmx_pipeline.contracts.receipt import Receipt, key_of, signed
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.control_producer import append_erasure
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
@@ -132,7 +132,7 @@ def _receipt(settings: Settings, store: Store, erasure: Erasure, before: HeldRec
         positions={f"{EVENTS}/{mark.partition}": mark.before for mark in marks},
         last_copy=_last_copies(settings, erasure.at),
     )
-    return signed(receipt, seed_of(settings.require_control_key()))
+    return signed(receipt, key_of(settings.require_control_key()))
 
 
 def _marks(settings: Settings) -> Iterator[ErasureMark]:

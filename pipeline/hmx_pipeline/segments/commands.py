@@ -24,6 +24,8 @@ _REDIRECTION: Final = re.compile(r"(?:\d|&)?>>?(?:&\d)?|<")
 _REDIRECTED: Final = re.compile(r"(?:(?:\d|&)?>>?|<)(?:&\d|[^>&<\s].*)", re.DOTALL)
 _NAME: Final = re.compile(r"[^\W\d_][^\W\d]*(?:[:.-][^\W\d]+)*")
 _NAME_LENGTH: Final = 24
+_FINDS: Final = 8
+"""Occurrences of a value that are looked at one by one."""
 _NEEDS_QUOTES: Final = re.compile(r"[\s\"'\\$`&|;<>()*?#~!]")
 _JOINS: Final = "[^\\W_\u2e80-\U0010ffff]"
 """A letter that is written with spaces between words, or a digit."""
@@ -142,18 +144,21 @@ def first_end(value: str, text: str) -> int:
     """Return where the value first ends as a whole word in `text`, in lower case; 0 if it is not there."""
     low = value.casefold()
     at = text.find(low) if low else -1
-    if at < 0:
-        return 0
-    before, after = text[at - 1 : at] if at else "", text[at + len(low) : at + len(low) + 1]
-    if not (_joins(before) and _joins(low[0])) and not (_joins(after) and _joins(low[-1])):
-        return at + len(low)
-    found = _whole(low).search(text, at + 1)
+    for _ in range(_FINDS):
+        if at < 0:
+            return 0
+        end = at + len(low)
+        before, after = text[at - 1 : at] if at else "", text[end : end + 1]
+        if not (_joins(before) and _joins(low[0])) and not (_joins(after) and _joins(low[-1])):
+            return end
+        at = text.find(low, at + 1)
+    found = _whole(low).search(text, at) if at >= 0 else None
     return found.end() if found is not None else 0
 
 
 @remembered(MB)
 def _whole(low: str) -> re.Pattern[str]:
-    """What finds it once more: expressions take long to make, so only where it was a part of another word first."""
+    """What finds it among many: expressions take long to make."""
     before, after = rf"(?<!{_JOINS})" if _joins(low[0]) else "", rf"(?!{_JOINS})" if _joins(low[-1]) else ""
     return re.compile(before + re.escape(low) + after)
 

@@ -1,6 +1,8 @@
 """File paths, identifiers and dotted names in texts."""
 
 import re
+import sys
+from itertools import chain
 from typing import Final
 
 _NAME: Final = r"(?:[\w.@+-]*[.@+-])?[^\WA-Za-z]*[A-Za-z]\w*\.[A-Za-z][A-Za-z0-9]{0,4}"
@@ -51,9 +53,15 @@ def located_lines(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def identifiers(text: str) -> list[str]:
-    """Return the distinct identifiers: definitions first, then other names that only code would contain."""
-    return list(dict.fromkeys([*_DEFINED.findall(text), *_IDENTIFIER.findall(text)]))
+def identifiers(text: str, most: int = sys.maxsize) -> list[str]:
+    """Return the distinct identifiers, but only so many: definitions first, then other names that only code would
+    contain."""
+    found: dict[str, None] = {}
+    for match in chain(_DEFINED.finditer(text), _IDENTIFIER.finditer(text)):
+        if len(found) >= most:
+            break
+        found[match[match.re.groups]] = None
+    return list(found)
 
 
 def dotted_names(text: str) -> list[str]:

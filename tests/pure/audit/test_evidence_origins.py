@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hmx_pipeline.audit.partition_conservation import VIOLATIONS_KEPT, ViolationKind
+from hmx_pipeline.audit.partition_report import VIOLATIONS_KEPT, ViolationKind
 from hmx_pipeline.audit.pipeline_conservation import Report, _count_evidence
 from hmx_pipeline.audit.source_rows import Row
 from hmx_pipeline.contracts.headers import KIND

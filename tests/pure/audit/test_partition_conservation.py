@@ -11,16 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.audit.partition_conservation import (
-    OutputPartition,
-    PartitionReport,
-    PartitionState,
-    Reroutes,
-    ViolationKind,
-    conserve,
-    copies_of,
-    follow,
-)
+from hmx_pipeline.audit.partition_conservation import OutputPartition, PartitionState, conserve, copies_of, follow
+from hmx_pipeline.audit.partition_report import PartitionReport, Reroutes, ViolationKind
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.contracts.outcomes import Outcome

@@ -86,7 +86,10 @@ def test_a_correction_goes_with_what_it_was_made_from_and_the_corrected_stays_ou
     ]
     oak = next(record for record in folded(told)[1] if "Oak" in record["text"])
     asked = make_ruling(oak, RulingVerb.CORRECT, RulingRequest(value="12 Oak Street, flat 7"), START_MS)
-    corrected: Made = lambda offset, at: signed(ruling(asked, 0), 0, offset, at)  # noqa: E731
+
+    def corrected(offset: int, at: int) -> Any:
+        return signed(ruling(asked, 0), 0, offset, at)
+
     assert "flat 7" in str(folded([*told, passed, corrected])[1])
     left = folded([*told, passed, corrected, passed, erased(ErasedScope.SESSION, "s1")])[1]
     assert [record["text"] for record in left] == ["u1: My home address is 9 Elm Road"]
