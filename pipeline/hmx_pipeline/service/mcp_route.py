@@ -20,12 +20,11 @@ from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.service.access import HEADER, Reader, bound_to, key_of
 from hmx_pipeline.service.api_keys import NAME, digest
 from hmx_pipeline.service.body import media_type, read_body
-from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import MEDIA_TYPE, ProblemError, ProblemKind
 
 BODY_BYTES: Final = MB
-AT_ONCE, AT_ONCE_EACH = 16, 8
-"""Tools that run at a time, of all tenants and of each; one waits in a thread for routes that need another one."""
+AT_ONCE: Final = 16
+"""Tools that run at a time; each waits in a thread for routes that need another one."""
 JSON: Final = "application/json"
 _PASSED: Final = (b"authorization", HEADER.lower().encode(), b"host", b"traceparent")
 _BODY: Final[dict[str, Any]] = {
@@ -54,9 +53,7 @@ async def post_mcp(request: Request, tenant: Reader) -> Response:
     async def answering(scope: Any, receive: Any, send: Any) -> None:
         await mcp.answer(service, request.app.state.mcp_limiter, scope, receive, send)
 
-    turns: FairTurns = request.app.state.mcp
-    async with turns.of(tenant):
-        status, headers, said = await _sent(answering, dict(request.scope), body)
+    status, headers, said = await _sent(answering, dict(request.scope), body)
     kept = {name.decode(): value.decode("latin-1") for name, value in headers if name != b"content-length"}
     return Response(said, status, kept)
 
