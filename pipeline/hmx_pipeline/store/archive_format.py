@@ -44,7 +44,8 @@ class ArchivedRecord(NamedTuple):
 
 def tenant_folder(tenant_id: str) -> str:
     name = encoded(tenant_id)
-    return f"tenant={name if len(name) <= _NAME else '~' + hashlib.sha256(name.encode()).hexdigest()}"
+    plain = len(name) <= _NAME and name[:1] != "~"  # so no tenant has the name of another's hash
+    return f"tenant={name if plain else '~' + hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def by_folder(rows: Iterable[ArchivedRecord]) -> Mapping[str, list[ArchivedRecord]]:
