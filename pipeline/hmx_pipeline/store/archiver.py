@@ -104,7 +104,7 @@ class Archiver:
         last = self._archive.last(source)
         low, end = cluster.watermarks(name, source.number).low, cluster.stable_end(name, source.number)
         chunk = last if last and last.folders is None else None
-        start = chunk.start if chunk else last.end if last else low
+        start = max(chunk.start, chunk.low) if chunk else last.end if last else low
         if low > start:
             METRICS.archive_lost.inc(low - start)
             LOG.error("%d offsets were deleted before they were archived", low - start, extra=logs.at(name, start))
@@ -113,7 +113,8 @@ class Archiver:
             return False
         rows, end = self._read(name, source, Watermarks(start, end))
         if chunk is None:
-            chunk = ArchivedRange(start, end)
+            # Whoever begins it names it alike, however much retention has deleted of it meanwhile.
+            chunk = ArchivedRange(last.end if last else 0, end, low=start)
             if not self._archive.begin(source, chunk):
                 return True  # another process was first
         folders = []
