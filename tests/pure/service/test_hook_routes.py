@@ -35,9 +35,8 @@ def test_the_body_of_a_late_append_counts_as_held_until_kafka_has_it() -> None:
             assert answer.headers[hook_routes.APPENDED] == "pending"
             late = bodies._all
             acknowledged.set()
-            while hook_routes._late:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.01)
+            await asyncio.gather(*hook_routes._late)
+            await asyncio.sleep(0)
             return [late > 5_000, bodies._all]
 
     assert asyncio.run(asyncio.wait_for(run(), 10)) == [True, 0]
