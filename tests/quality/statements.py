@@ -4,8 +4,9 @@ Enters: the open rulebook of HMX_DATA, the folder that HMX_STATEMENTS names (see
 say in the real sessions. Repositories are dealt into folds; the sentences of a fold are judged by weights that were
 learnt without it, each alone as one message of a user and once more between two others. Rules are judged as claims are
 read; facts as claims are read, and by the classifier alone. What users of chats say is judged by the shipped weights,
-which have learnt from none of these sessions. Of corrections the share is told that a reader found to say what to do
-(`corrections_read.txt`); what nobody has read counts as not.
+which have learnt from none of these sessions; beside it is the share that stands as a rule once the session's actions
+are read too. Of corrections the share is told that a reader found to say what to do (`corrections_read.txt`); what
+nobody has read counts as not.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from tests.quality.train_statements import (
     Example,
     Said,
     chats,
+    even,
     extra_folder,
     further,
     learn,
@@ -70,6 +72,7 @@ def task(sessions: Sessions) -> Iterator[Figure]:
     if more is not None:
         yield from _figures("all", judged)
     yield from _of_chats([one for one in talk if not one.learnt])
+    yield _served(sessions, [one for one in talk if one.chat in CHATS and not one.learnt])
     yield _of_corrections(sessions)
 
 
@@ -141,6 +144,18 @@ def _of_chats(talk: Sequence[Said]) -> Iterator[Figure]:
         those = [case for name, case in cases if name == chat]
         yield mean(_TASK, chat, "told as rules", those, _ALARMS, f"n = {len(those)}")
     yield mean(_TASK, "chats", "told as rules", [case for _, case in cases], _ALARMS, f"n = {len(cases)}")
+
+
+def _served(sessions: Sessions, talk: Sequence[Said]) -> Figure:
+    """The same with the actions around each sentence, which show what was for its own request only: what stands."""
+    stand = [
+        Case(one.session_id, 1.0)
+        for name in CHATS
+        for one in sessions.of(name).of_kind("policy")
+        if not even(one.session_id) and not one.body["passes"]
+    ]
+    others = [Case(one.text, 0.0) for one in talk[len(stand) :]]
+    return mean(_TASK, "chats", "stand as rules", [*stand, *others], _ALARMS, f"n = {len(talk)}")
 
 
 def _of_corrections(sessions: Sessions) -> Figure:

@@ -41,7 +41,7 @@ _SMALL: Final = 1e-3
 CHAT: Final = 0.7
 """What a sentence of a chat weighs beside one that was read and labelled."""
 _UNIT: Final = 32
-_DIGITS: Final = 12
+DIGITS: Final = 12
 
 
 class Example(NamedTuple):
@@ -159,7 +159,7 @@ def manifest(folder: Path) -> str:
     by_file: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in (row for file in sorted(folder.glob("*.jsonl")) for row in _rows(file)):
         where = tuple(row[name] for name in ("repo", "path", "commit", "licence"))
-        by_file[where][f"{row['lang']} {row['kind']}"].append(sha256(row["text"].encode()).hexdigest()[:_DIGITS])
+        by_file[where][f"{row['lang']} {row['kind']}"].append(sha256(row["text"].encode()).hexdigest()[:DIGITS])
     lines = (
         {**dict(zip(("repo", "path", "commit", "licence"), where, strict=True)), **{how: " ".join(sorted(those))
          for how, those in sorted(labels.items())}}

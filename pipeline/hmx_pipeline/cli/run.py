@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final
 
-from hmx_pipeline.observe.shutdown import SHUTDOWN, end_in_time
+from hmx_pipeline.observe.shutdown import SHUTDOWN, stop_event
 from hmx_pipeline.settings import Settings, SettingsError
 
 LOG: Final = logging.getLogger("hmx")
@@ -58,14 +58,7 @@ def _materialise(settings: Settings) -> None:
     from hmx_pipeline.store.materialiser import Materialiser
 
     configure_logs(settings.log_level, settings.log)
-    stop = threading.Event()
-
-    def ask_to_stop(*_: Any) -> None:
-        end_in_time()
-        stop.set()
-
-    signal.signal(signal.SIGTERM, ask_to_stop)
-    signal.signal(signal.SIGINT, ask_to_stop)
+    stop = stop_event()
     materialiser = Materialiser(settings)
     with ExitStack() as stack:
         if settings.archive:

@@ -1,8 +1,6 @@
 """`hmx source`: feeds the events topic from Redis Streams or NATS JetStream."""
 
-import signal
 import socket
-import threading
 from contextlib import closing
 from typing import Annotated, Any, Final
 
@@ -80,18 +78,11 @@ def nats_command(
 
 def _feed(source: Any, settings: Settings, until_empty: bool, as_json: bool) -> None:
     from hmx_pipeline.observe.logs import configure_logs
-    from hmx_pipeline.observe.shutdown import end_in_time
+    from hmx_pipeline.observe.shutdown import stop_event
     from hmx_pipeline.sources.feed import feed
 
     configure_logs(settings.log_level, settings.log)
-    stop = threading.Event()
-
-    def ask_to_stop(*_: Any) -> None:
-        end_in_time()
-        stop.set()
-
-    signal.signal(signal.SIGTERM, ask_to_stop)
-    signal.signal(signal.SIGINT, ask_to_stop)
+    stop = stop_event()
     with closing(source):
         done = feed(source, settings, stop, until_empty=until_empty)
     if as_json:

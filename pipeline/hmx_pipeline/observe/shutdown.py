@@ -6,9 +6,10 @@ not acknowledged.
 
 import logging
 import os
+import signal
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 LOG: Final = logging.getLogger("hmx")
 END_S: Final = 9.5
@@ -38,6 +39,19 @@ def end_in_time() -> None:
         timer = threading.Timer(END_S, _end)
         timer.daemon = True
         timer.start()
+
+
+def stop_event() -> threading.Event:
+    """Returns an event that is set when the process is told to stop, and makes sure that it then ends in time."""
+    stop = threading.Event()
+
+    def ask_to_stop(*_: Any) -> None:
+        end_in_time()
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    return stop
 
 
 def _end() -> None:

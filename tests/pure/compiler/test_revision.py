@@ -121,3 +121,13 @@ def test_what_is_new_is_found_beside_another_clause_and_where_the_thing_is_named
 def test_a_list_or_an_apposition_within_an_update_is_no_clause_of_its_own(text: str, old: str, new: str) -> None:
     (found,) = updates(text)
     assert (found.old, found.new) == (old, new)
+
+
+def test_a_proposal_to_replace_something_ends_nothing_yet() -> None:
+    assert updates("Let's replace Jenkins with Argo CD.") == ()
+
+
+@pytest.mark.parametrize("text", ["Don't use mocks anymore.", "Let's not use mocks any more."])
+def test_who_asks_not_to_do_something_any_more_names_what_is_done(text: str) -> None:
+    (found,) = updates(text)
+    assert (found.how, found.old) == ("deed", "use mocks")

@@ -58,6 +58,21 @@ def test_rules_of_other_languages_are_kept_as_they_were_said(text: str, denies: 
     assert (rule.text, rule.denies) == (text.rstrip(".。"), denies)
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("let's never deploy on Fridays", "Never deploy on Fridays"),
+        ("Let's always write the changelog in English", "Always write the changelog in English"),
+        ("let’s use tabs everywhere from now on", "Always use tabs everywhere"),
+        ("From now on let's not use mocks", "Never use mocks"),
+        ("From now on, let's use mocks", "Always use mocks"),
+    ],
+)
+def test_a_rule_that_is_proposed_reads_like_any_other(text: str, kept: str) -> None:
+    (rule,) = rules(text)
+    assert rule.text == kept
+
+
 def test_sentences_of_japanese_and_chinese_end_at_their_own_marks() -> None:
     text = "ありがとうございます。コミットメッセージは英語で書いてください。テストは通りましたか？"
     assert list(spoken(text)) == ["ありがとうございます。", "コミットメッセージは英語で書いてください。"]

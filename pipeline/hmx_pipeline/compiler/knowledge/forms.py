@@ -260,8 +260,8 @@ NEVER: Final = _form(
 )
 FROM_NOW: Final = _form(
     r"""
-    (?:from (?:now|here) on(?: out)?|going forward|in (?:the )?future|as of (?:now|today)|henceforth),? (?:please )?
-    (?:you (?:must|should|need to|have to) )?(?:always )?(?P<not>do not |never )?(?P<what>\S.*)
+    (?:from (?:now|here) on(?: out)?|going forward|in (?:the )?future|as of (?:now|today)|henceforth),?[ ]
+    (?:please |let us )?(?:you (?:must|should|need to|have to) )?(?:always )?(?P<not>do not |never )?(?P<what>\S.*)
     |(?P<not_before>do not |never )?(?P<before>\S.*?),? (?:from (?:now|here) on(?: out)?|going forward)
     """
 )

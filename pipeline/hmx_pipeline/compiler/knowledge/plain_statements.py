@@ -40,15 +40,16 @@ _ASKED: Final = ("?", "？")
 _ENGLISH: Final = "en"
 
 _CONTRACTED: Final = re.compile(
-    r"\b(?:(?P<can>can'?t|cannot|can't)|(?P<will>won'?t)|(?P<not>do|does|did|is|are|was|were|have|has|had|could|would"
-    r"|should|must)n'?t|(?P<am>i)'m|(?P<are>we|you|they)'re|(?P<have>i|we|you|they)'ve|(?P<would>i|we|you|he|she|they|it|that)'d"
-    r"|(?P<shall>\w+)'ll|(?P<is>that|it|he|she|what|who|there|here|where|how|let)'s|(?P<any>any more))\b",
+    r"\b(?:(?P<do>let's not)|(?P<let>let's)|(?P<can>can'?t|cannot|can't)|(?P<will>won'?t)"
+    r"|(?P<not>do|does|did|is|are|was|were|have|has|had|could|would|should|must)n'?t|(?P<am>i)'m"
+    r"|(?P<are>we|you|they)'re|(?P<have>i|we|you|they)'ve|(?P<would>i|we|you|he|she|they|it|that)'d"
+    r"|(?P<shall>\w+)'ll|(?P<is>that|it|he|she|what|who|there|here|where|how)'s|(?P<any>any more))\b",
     re.IGNORECASE,
 )
 _APOSTROPHES: Final = frozenset("'’")
 _SPELT: Final = {
-    "can": "can not", "will": "will not", "not": "{} not", "am": "{} am", "are": "{} are", "have": "{} have",
-    "would": "{} would", "shall": "{} will", "is": "{} is", "any": "anymore",
+    "do": "do not", "let": "let us", "can": "can not", "will": "will not", "not": "{} not", "am": "{} am",
+    "are": "{} are", "have": "{} have", "would": "{} would", "shall": "{} will", "is": "{} is", "any": "anymore",
 }  # fmt: skip
 _NO_PROSE: Final = ("://", "->", "<-", "=>", "==")
 _MAY: Final = re.compile(r"\bmay (?!\d)[a-z]")

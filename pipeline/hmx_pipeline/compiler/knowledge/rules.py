@@ -38,7 +38,7 @@ _BAN: Final = 8
 """A ban is expressed within the first so many words."""
 _WORD: Final = re.compile(r"[a-z][a-z-]+", re.IGNORECASE)
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_PLEASE: Final = re.compile(r"please,? ", re.IGNORECASE)
+_PLEASE: Final = re.compile(r"please,? |let us (?!know\b)", re.IGNORECASE)
 _ENDS: Final = " .!。！"
 _BLANK: Final = re.compile(r"\s+")
 _ITEM: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s")
@@ -64,7 +64,7 @@ _MUST: Final = re.compile("なければ(?:なら|いけ)")
 
 
 def policy(said: str, *, listed: bool = False) -> Policy | None:
-    plain = stated(said)
+    plain = _without_please(stated(said))
     known = _in_form(plain) if plain else None
     if known is not None:
         return known

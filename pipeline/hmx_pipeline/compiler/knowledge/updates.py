@@ -89,8 +89,8 @@ def _update(tongue: Language, how: str, holes: Mapping[str, str]) -> Update | No
     last = said.lower().replace("'", " ").split()[-1:] or [""]
     ours, mine = last[0] in tongue.ours, last[0] in tongue.mine
     subject = "" if ours or mine else named(tongue, said)
-    if said and not (ours or mine or subject):
-        return None
+    if said and (last[0] == "not" or not (ours or mine or subject)):
+        return None  # `do not use mocks any more` is about what is done
     if how in (PLACE, NAME) and not subject:
         return None
     if not (old if "old" in holes else new):

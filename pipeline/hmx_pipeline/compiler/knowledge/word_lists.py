@@ -103,7 +103,7 @@ SUPPOSING: Final = word_set(
 """A sentence with one of these states no fact."""
 
 SUPPOSING_PHRASES: Final = (
-    " looks like ", " look like ", " feels like ", " sounds like ", " let is say ", " in case ", " not know ",
+    " looks like ", " look like ", " feels like ", " sounds like ", " let us say ", " in case ", " not know ",
     " not sure ", " not think ", " not remember ", " i think ", " i believe ", " i suspect ", " i bet ", " i doubt ",
     " i feel ", " who knows ", " as though ", " as if ", " what about ", " how about ", " for instance ",
 )  # fmt: skip

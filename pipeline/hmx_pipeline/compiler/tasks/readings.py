@@ -19,6 +19,7 @@ _SESSIONS: Final = 2
 _OFTEN: Final = 0.5
 _MOSTLY: Final = 0.6
 _SOME: Final = 0.25
+_NAMES: Final = 12
 _PIECE: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/:?]+")
 
 PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/]+")
@@ -45,8 +46,9 @@ def named(simple: Simple, known: Readings) -> Simple:
 
 
 def pieces(value: str | None) -> list[str]:
-    """Return the words in a path, an address or a nested value."""
-    return [word for word in _PIECE.findall(value or "") if wordlike(word)]
+    """Return the words in a path, an address, a command or a nested value; none of a text that somebody has written."""
+    words = [word for word in _PIECE.findall(value or "") if wordlike(word)]
+    return words if len(words) <= _NAMES else []
 
 
 def _switches(runs: Iterable["Run"]) -> Readings:

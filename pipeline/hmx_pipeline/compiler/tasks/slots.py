@@ -161,7 +161,7 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
     many = len({(value, one.run.session) for value, one in lately})
     if shown:
         top = min(shown, key=lambda value: (-shown[value], value))
-        if shown[top] >= _SAME * many and not _by_chance(top, shown[top], lately, goals):
+        if shown[top] >= _SAME * many and not (shown[top] < _SURE and _by_chance(top, lately, goals)):
             return _mixed(key, lately, goals) or top
     source, before, after, given = source_of(pairs, goals), "", "", pairs
     if not source and (mixed := _mixed(key, pairs, goals)) is not None:
@@ -256,13 +256,13 @@ def _of_users(pairs: Pairs) -> bool:
     return len(by) >= SESSIONS and len(tops) == len(by) and several > len(by) and mine >= _OWN * several
 
 
-def _by_chance(value: str, sessions: int, pairs: Pairs, goals: Goals) -> bool:
-    """Return True if the value may be equal by chance: each session took it from its wish, where other wishes have
-    others; or, in few sessions so far, from a text before, and no user asked for it."""
+def _by_chance(value: str, pairs: Pairs, goals: Goals) -> bool:
+    """Return True if the value may be equal by chance so far: each session took it from a text before, and no user
+    asked for it."""
     own = [one for given, one in pairs if given == value]
     if all(_copied(value, one, goals) for one in own):
         return True
-    if sessions >= _SURE or all(value in one.run.named for one in own):
+    if all(value in one.run.named for one in own):
         return False
     id_like = any(map(str.isdigit, value))
     return id_like and all(value in one.deed.seen or within(value, goal_of(one.run)) for one in own)
