@@ -10,6 +10,7 @@ from hmx_pipeline.store import healing
 from hmx_pipeline.store.archive import MemoryArchive
 from hmx_pipeline.store.atomic_blocks import TamperedError
 from hmx_pipeline.store.damage_log import Lost
+from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.healing import Healing, RestartError
 from hmx_pipeline.store.integrity_sweep import IntegritySweep, SweepResult
 from hmx_pipeline.store.partition_reader import FilledPartition
@@ -34,9 +35,8 @@ class Held:
 def healer(memory: Memory) -> Healing:
     """It looks at Redis, and at topics that Kafka still holds from their beginning."""
     memory.client.hset(memory.keys.topics, mapping=TOPIC_IDS)
-    made = Healing(
-        memory.client, memory.keys, memory.blocks, cast("Any", Held(0)), MemoryArchive(None, ""), "", lambda: None
-    )
+    kept = memory.client, memory.keys, memory.blocks, cast("Any", Held(0)), MemoryArchive(None, "")
+    made = Healing(*kept, "", lambda: None, Erasures().hides)
     made._sweep = sweep_of(None)
     return made
 
@@ -157,7 +157,7 @@ def test_a_damaged_entry_that_its_topic_no_longer_holds_is_forgotten_wherever_it
     else:
         memory.client.set(lost.key, b"junk")
     assert swept(memory)[0] == {lost}
-    found = restored(memory.keys, [lost], [])
+    found = restored(memory.keys, [lost], [], Erasures().hides)
     assert found.missing == {lost}
     commands = [*found.commands[lost], *unlisted(memory.client, lost)]
     assert memory.blocks.mend(memory.store.positions(), commands)
@@ -173,6 +173,8 @@ def test_a_record_is_mended_while_another_process_writes_other_partitions(memory
     memory.write(episode_as_read(first, 0), episode_as_read(other, 0, partition=1))
     lost = Lost(memory.keys.tenant("acme"), "event", "e1")
     memory.client.lset(lost.key, 1, b"junk")
-    found = restored(memory.keys, [lost], [episode_as_read(first, 0), episode_as_read(other, 0, partition=1)])
+    found = restored(
+        memory.keys, [lost], [episode_as_read(first, 0), episode_as_read(other, 0, partition=1)], Erasures().hides
+    )
     assert found.places == {(EPISODES, 0)}
     assert not found.missing

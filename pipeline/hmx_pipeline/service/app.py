@@ -108,6 +108,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.reading = FairTurns(READING, READING_EACH)
     app.state.fingerprints = FairTurns(fingerprint_routes.AT_ONCE, fingerprint_routes.AT_ONCE_EACH)
     app.state.packs = FairTurns(context_pack.AT_ONCE, context_pack.AT_ONCE_EACH)
+    app.state.mcp = FairTurns(mcp_route.AT_ONCE, mcp_route.AT_ONCE_EACH)
     app.state.mcp_limiter = anyio.CapacityLimiter(mcp_route.AT_ONCE)
     state = app.state
     app.state.pulse = Liveness((state.parsing, state.reading, state.fingerprints, state.packs))

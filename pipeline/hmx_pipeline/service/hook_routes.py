@@ -20,8 +20,9 @@ from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service.access import Writer, admitted, bound_to, grant_of
-from hmx_pipeline.service.body import media_type, parsed, read_body
+from hmx_pipeline.service.body import HELD, media_type, parsed, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
+from hmx_pipeline.service.hippocortex.answer_envelope import TENANT
 from hmx_pipeline.service.hippocortex.capture import Captures
 from hmx_pipeline.service.memory import store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
@@ -63,6 +64,9 @@ async def post_claude_code_hook(
     left = within - (asyncio.get_running_loop().time() - started)
     await asyncio.wait({tell, ask}, timeout=max(0.0, left))
     appended = tell.result() if tell.done() else "pending"
+    if not tell.done():  # what it told stays in memory, and counts as held, until Kafka has it
+        held = {TENANT: tenant, HELD: request.scope.pop(HELD, 0)}
+        tell.add_done_callback(lambda _: request.app.state.bodies.release(held))
     answer = ask.result() if ask.done() else {}
     ask.cancel()
     METRICS.hooks.labels(hook, "late" if not ask.done() else "context" if answer else "empty").inc()

@@ -25,6 +25,7 @@ from hmx_pipeline.service.problems import MEDIA_TYPE, ProblemError, ProblemKind
 BODY_BYTES: Final = MB
 AT_ONCE: Final = 16
 """Tools that run at a time; each waits in a thread for routes that need another one."""
+AT_ONCE_EACH: Final = 8
 JSON: Final = "application/json"
 _PASSED: Final = (b"authorization", HEADER.lower().encode(), b"host", b"traceparent")
 _BODY: Final[dict[str, Any]] = {
@@ -53,7 +54,8 @@ async def post_mcp(request: Request, tenant: Reader) -> Response:
     async def answering(scope: Any, receive: Any, send: Any) -> None:
         await mcp.answer(service, request.app.state.mcp_limiter, scope, receive, send)
 
-    status, headers, said = await _sent(answering, dict(request.scope), body)
+    async with request.app.state.mcp.of(tenant):
+        status, headers, said = await _sent(answering, dict(request.scope), body)
     kept = {name.decode(): value.decode("latin-1") for name, value in headers if name != b"content-length"}
     return Response(said, status, kept)
 

@@ -5,7 +5,6 @@ all of them and what came twice; what was learnt is read from memory. Raises Pro
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, Final
@@ -96,18 +95,16 @@ async def _episodes(request: Request, tenant: str, session_id: str, begin: int) 
     return found, None
 
 
-async def _again(following: Subscriptions, key: bytes, episodes: list[Json]) -> Counter[str]:
-    """Returns how often events with these ids came besides those that were released."""
-    again: Counter[str] = Counter()
+async def _again(following: Subscriptions, key: bytes, episodes: list[Json]) -> dict[str, int]:
+    """Returns how often events with the ids of these episodes came besides them."""
+    again = {str(episode["id"]): 0 for episode in episodes}
     if episodes:
         released = {episode_origin(episode).offset for episode in episodes}
-        shown = {episode["id"] for episode in episodes}
         place = (EVENTS, episode_origin(episodes[0]).partition)
         async for record in _of_session(following, key, place, min(released), await following.end(place)):
             if record.offset not in released:
-                with suppress(msgspec.DecodeError):
-                    if (name := _named(record.value or b"").event_id) in shown:
-                        again[name] += 1
+                with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
+                    again[_named(record.value or b"").event_id] += 1
     return again
 
 

@@ -38,12 +38,14 @@ class RedisStream:
             self._create()
 
     def take(self) -> list[QueueMessage]:
-        with self._answering():
-            entries = self._own() or self._abandoned() or self._read(_NEW, int(TAKE_S * 1000))
-        if lost := [name for name, fields in entries if not fields]:
-            LOG.warning("%d entries were trimmed from stream %s before they were read", len(lost), self._stream)
-            self.acknowledge([QueueMessage("", b"", name) for name in lost])
-        return [QueueMessage(name.decode(), self._event(fields), name) for name, fields in entries if fields]
+        while True:
+            with self._answering():
+                entries = self._own() or self._abandoned() or self._read(_NEW, int(TAKE_S * 1000))
+            if lost := [name for name, fields in entries if not fields]:
+                LOG.warning("%d entries were trimmed from stream %s before they were read", len(lost), self._stream)
+                self.acknowledge([QueueMessage("", b"", name) for name in lost])
+            if len(lost) < len(entries) or not entries:
+                return [QueueMessage(name.decode(), self._event(fields), name) for name, fields in entries if fields]
 
     def acknowledge(self, taken: list[QueueMessage]) -> None:
         if not taken:

@@ -10,15 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-import orjson
 import pyarrow as pa
 from pyarrow import parquet
 
-from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, header, origin_of
+from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, header
 from hmx_pipeline.contracts.keys import encoded, split_key
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.projection import TopicRecord
-from hmx_pipeline.topology import EPISODES
 
 _NAME: Final = 200
 """Characters of a folder's name; a longer tenant id is hashed."""
@@ -44,7 +42,8 @@ class ArchivedRecord(NamedTuple):
 
 def tenant_folder(tenant_id: str) -> str:
     name = encoded(tenant_id)
-    return f"tenant={name if len(name) <= _NAME else '~' + hashlib.sha256(name.encode()).hexdigest()}"
+    plain = len(name) <= _NAME and name[:1] != "~"  # so no tenant has the name of another's hash
+    return f"tenant={name if plain else '~' + hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def by_folder(rows: Iterable[ArchivedRecord]) -> Mapping[str, list[ArchivedRecord]]:
@@ -95,14 +94,4 @@ def read(file: bytes, topic: str, partition: int) -> list[ArchivedRecord]:
 
 def remaining(rows: Iterable[ArchivedRecord], erasures: Erasures) -> list[ArchivedRecord]:
     """Returns the rows that are not erased."""
-    return [row for row in rows if not _is_erased(row.record, erasures)]
-
-
-def _is_erased(record: TopicRecord, erasures: Erasures) -> bool:
-    try:
-        fields = orjson.loads(record.value or b"")
-        if record.topic == EPISODES:
-            return erasures.hides_episode(fields)
-        return erasures.hides_contribution(fields, origin_of(record.headers))
-    except (ValueError, KeyError, TypeError):
-        return False  # it is no memory either
+    return [row for row in rows if not erasures.hides(row.record)]

@@ -105,13 +105,14 @@ class Archiver:
         last = self._archive.last(source)
         low = cluster.watermarks(name, source.number).low
         chunk = last if last and last.folders is None else None
-        begin = chunk.start if chunk else last.end if last else low
+        begin = max(chunk.start, chunk.low) if chunk else last.end if last else low
         start, end = max(begin, low), chunk.end if chunk else end
         if chunk is None and start >= end:
             return False
         rows, end = self._read(name, source, Watermarks(start, end))
         if chunk is None:
-            chunk = ArchivedRange(begin, end)
+            # Whoever begins it names it alike, however much retention has deleted of it meanwhile.
+            chunk = ArchivedRange(last.end if last else 0, end, low=begin)
             if not self._archive.begin(source, chunk):
                 return True  # another process was first
         folders = []

@@ -17,7 +17,7 @@ import orjson
 
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of, marks_on
-from hmx_pipeline.contracts.headers import fingerprint
+from hmx_pipeline.contracts.headers import fingerprint, origin_of
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
@@ -25,6 +25,7 @@ from hmx_pipeline.retrieval.searchable import Document, document_labels, documen
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
 from hmx_pipeline.store.atomic_blocks import Client, reachable
 from hmx_pipeline.store.changes import Command
+from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.stored_digests import checked, digest_of_events, unchecked
 from hmx_pipeline.topology import EPISODES, EVIDENCE
@@ -99,6 +100,18 @@ class Erasures:
             and not names.isdisjoint(covering)
             for mark, names in marks.values()
         )
+
+    def hides(self, record: TopicRecord) -> bool:
+        """Returns whether a record that memory is made from is erased; artifacts and knowledge have tombstones."""
+        if record.topic not in (EPISODES, EVIDENCE):
+            return False
+        try:
+            fields = orjson.loads(record.value or b"")
+            if record.topic == EPISODES:
+                return self.hides_episode(fields)
+            return self.hides_contribution(fields, origin_of(record.headers))
+        except (ValueError, KeyError, TypeError):
+            return False  # it is no memory either
 
 
 def erase_tenant(client: Client, keys: Keys, tenant_id: str, erasures: Erasures, embed: Embed | None = None) -> int:

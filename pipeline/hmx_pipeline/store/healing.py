@@ -22,7 +22,7 @@ from hmx_pipeline.store.integrity_sweep import IntegritySweep
 from hmx_pipeline.store.partition_reader import FilledPartition
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys
-from hmx_pipeline.store.repair import Spans, restored, spans, unlisted, whole
+from hmx_pipeline.store.repair import Hides, Spans, restored, spans, unlisted, whole
 
 LOG: Final = logging.getLogger("hmx.materialiser")
 SWEPT_S: Final = 0.03
@@ -52,6 +52,7 @@ class Healing:
         archive: MemoryArchive,
         prefix: str,
         alive: Callable[[], None],
+        hides: Hides,
     ) -> None:
         self._client = client
         self._keys = keys
@@ -61,6 +62,7 @@ class Healing:
         self._topic_ids: Mapping[str, str] = {}
         self._prefix = prefix
         self._alive = alive
+        self._hides = hides
         self._sweep = IntegritySweep(client, keys)
         self._evicted: tuple[Any, int] | None = None
         self._rebuilt: Counter[str] = Counter()
@@ -148,9 +150,9 @@ class Healing:
         """Restores records from their topics, up to the stored positions."""
         stored = {place: each.stored for place, each in partitions.items() if each.stored is not None}
         everything = whole(lost, stored)
-        found = restored(self._keys, lost, self._read_again(spans(self._client, lost, stored)))
+        found = restored(self._keys, lost, self._read_again(spans(self._client, lost, stored)), self._hides)
         if found.missing:  # the noted place may be damaged too
-            found = restored(self._keys, lost, self._read_again(everything))
+            found = restored(self._keys, lost, self._read_again(everything), self._hides)
         for each in set(lost):
             missing = each in found.missing
             places = everything if missing else found.places

@@ -97,12 +97,11 @@ class Materialiser:
         self._damaged: Set[str] = frozenset()
         """Kinds of damaged keys for which memory is about to be rebuilt."""
         self._archive = MemoryArchive.of(settings)
-        self._healing = Healing(
-            self._client, self._keys, self._blocks, self._cluster, self._archive, self._prefix, self._alive
-        )
         self._cut: dict[str, tuple[int, int]] = {}
         """Where a partition was read from, and up to where what it lacks is noted: reading may begin again."""
         self._erasures = Erasures()
+        kept = self._client, self._keys, self._blocks, self._cluster, self._archive
+        self._healing = Healing(*kept, self._prefix, self._alive, self._erasures.hides)
         embed = self._semantic.vector if self._semantic else None
         self._builder = BlockBuilder(self._keys, embed, self._erasures, self._alive)
         self._policy_asked = 0.0

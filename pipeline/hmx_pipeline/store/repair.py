@@ -7,7 +7,8 @@ offset is known, so a short range is read. For events and contributions the topi
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import filterfalse
 from typing import Final, NamedTuple
 
 import orjson
@@ -33,6 +34,7 @@ _TOPIC: Final[Mapping[str, str]] = {
 
 
 SCANNED: Final = 1_000
+Hides = Callable[[TopicRecord], bool]
 Spans = Mapping[tuple[str, int], tuple[int, int]]
 """Topic and partition → offset range [from, to) to read."""
 
@@ -76,11 +78,11 @@ class RestoredRecords(NamedTuple):
     """Records that no topic holds any more; their commands delete them."""
 
 
-def restored(keys: Keys, lost: Iterable[Lost], records: Iterable[TopicRecord]) -> RestoredRecords:
-    """Builds the repair commands from `records`, which cover the ranges to read."""
+def restored(keys: Keys, lost: Iterable[Lost], records: Iterable[TopicRecord], hides: Hides) -> RestoredRecords:
+    """Builds the repair commands from `records`, which cover the ranges to read; without those that are erased."""
     wanted, found = set(lost), defaultdict[Lost, list[TopicRecord]](list)
     places = set[tuple[str, int]]()
-    for record in records:
+    for record in filterfalse(hides, records):
         for name in _names(keys, record):
             if name in wanted:
                 found[name].append(record)

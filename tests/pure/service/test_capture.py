@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -9,10 +10,10 @@ import pytest
 
 from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.ids import keyed_id
-from hmx_pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.contracts.limits import CONTENT_BYTES, ID_BYTES
 from hmx_pipeline.queries.context_pack import surfaced
 from hmx_pipeline.service.api_keys import USUAL, Grant
-from hmx_pipeline.service.hippocortex.capture import Capture, Captures, _completed, _written
+from hmx_pipeline.service.hippocortex.capture import Capture, Captures, _completed, _tagged, _written
 from hmx_pipeline.service.hippocortex.minting import Minted
 from hmx_pipeline.service.hippocortex.usage import Usage
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
@@ -85,3 +86,15 @@ def test_a_subject_id_that_names_nobody_gives_way_to_the_user(said: bytes, grant
     assert taken.refused is None
     written = orjson.loads(_written(taken, Minted(0, 0)))
     assert (named_subject(written["metadata"]), written["metadata"]["n"]) == ("u1", 1.0)
+
+
+def test_the_encoding_tag_keeps_no_event_out_that_has_the_largest_content() -> None:
+    def sent(size: int) -> bytes:
+        return orjson.dumps({"type": "message", "sessionId": "s", "payload": {"text": "hello", "more": "x" * size}})
+
+    store: Any = SimpleNamespace(embed=None, fetch=lambda _: fetched([]))
+    grant = Grant("acme", USUAL)
+    size = next(n for n in range(CONTENT_BYTES, 0, -1) if _completed(sent(n), grant).refused is None)
+    assert b'"encoding":"novel"' in _tagged(store, grant, sent(size - 100))
+    assert _tagged(store, grant, sent(size)) == sent(size)
+    assert _tagged(store, grant, b"{") == b"{"

@@ -1,11 +1,14 @@
 """Where the archive keeps what, and how much of a range it lacks."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hmx_pipeline.kafka.clients import Watermarks
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.archive import ArchivedPartition, ArchivedRange, MemoryArchive
+from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import EPISODES
 
 SOURCE = ArchivedPartition(EPISODES, "a/bb+dIbTDWdVFO6YCdqOA", 0)
@@ -50,3 +53,59 @@ def test_without_a_setting_there_is_nothing_in_it() -> None:
     assert not archive
     assert archive.lacking(SOURCE, 3, 9) == 6
     assert list(archive.records(SOURCE, 0, 9)) == []
+
+
+class Partition:
+    """Kafka with one partition, whose records below `low` retention has deleted."""
+
+    low, end = 0, 10
+
+    def watermarks(self, *_: object) -> Watermarks:
+        return Watermarks(self.low, self.end)
+
+    def stable_end(self, *_: object) -> int:
+        return self.end
+
+
+class Overtaken(MemoryArchive):
+    """While its process begins a chunk, retention goes on, and another process begins one as well."""
+
+    def begin(self, source: ArchivedPartition, chunk: ArchivedRange) -> bool:
+        kafka = Partition()
+        kafka.low = 5
+        archive_chunk(MemoryArchive(self._objects, self._prefix), kafka)
+        return super().begin(source, chunk)
+
+
+def archive_chunk(archive: MemoryArchive, kafka: Any) -> bool:
+    from hmx_pipeline.store.archive_format import ArchivedRecord
+    from hmx_pipeline.store.archiver import Archiver
+
+    archiver = Archiver(Settings(kafka_bootstrap="unused"), archive)
+
+    def read(_name: str, _source: object, marks: Watermarks) -> tuple[list[ArchivedRecord], int]:
+        records = (TopicRecord(EPISODES, 0, n, b"acme/s", b"{}", []) for n in range(marks.low, marks.high))
+        return [ArchivedRecord(record, 0) for record in records], marks.high
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archiver, "_read", read)
+        patch.setattr(archiver, "_erase", lambda: None)
+        return archiver._archive_chunk(kafka, SOURCE, kafka.end)
+
+
+def offsets(archive: MemoryArchive) -> list[int]:
+    return [record.offset for chunk in archive.records(SOURCE, 0, 99) for record in chunk.records]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_two_processes_that_retention_overtakes_archive_no_record_twice(archive: MemoryArchive, before: int) -> None:
+    if before:
+        finish(archive, ArchivedRange(0, before))
+    kafka = Partition()
+    kafka.low = before + 1
+    archive_chunk(Overtaken(archive._objects, archive._prefix), kafka)
+    kafka.end = 20
+    while archive_chunk(archive, kafka):
+        pass
+    assert offsets(archive) == list(range(5, 20))
+    assert archive.lacking(SOURCE, 0, 20) == 5 - before

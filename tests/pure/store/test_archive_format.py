@@ -49,6 +49,11 @@ def test_a_tenant_of_any_length_has_a_folder_that_every_disk_takes() -> None:
     assert max(map(len, named)) < 255
 
 
+def test_no_tenant_can_name_itself_into_the_folder_of_a_long_one() -> None:
+    hashed = tenant_folder("ü" * 256)
+    assert tenant_folder(hashed.removeprefix("tenant=")) != hashed
+
+
 def test_a_record_of_any_time_has_a_day() -> None:
     record = TopicRecord(EVIDENCE, 0, 0, b"acme/s", b"{}", [])
     for at_ms, day in ((-1, "1970-01-01"), (2**62, "9999-12-31"), (1_773_457_200_000, "2026-03-14")):

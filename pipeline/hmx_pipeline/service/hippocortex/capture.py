@@ -321,7 +321,7 @@ async def capture(request: Request, tenant: Writer, encoding: bool = False) -> R
         if not admitted(request, tenant, Scope.READ):
             raise ProblemError(ProblemKind.FORBIDDEN, "`encoding` tells of memory: use a key that may read")
         reading: FairTurns = request.app.state.reading
-        body = await reading.run(tenant, tagged, store_of(request), tenant, grant.subject, body)
+        body = await reading.run(tenant, _tagged, store_of(request), grant, body)
     return success(request, _result(await _captures(request).take_one(tenant, grant, body, _trace(request))))
 
 
@@ -346,6 +346,12 @@ async def capture_batch(request: Request, tenant: Writer) -> Response:
         "errors": errors,
     }
     return success(request, {"results": [_result(one) for one in taken if one.refused is None], "summary": summary})
+
+
+def _tagged(store: Store, grant: Grant, sent: bytes) -> bytes:
+    """Tags a capture that has room for it."""
+    told = tagged(store, grant.tenant, grant.subject, sent)
+    return sent if _completed(told, grant).refused else told
 
 
 def said_path(path: str) -> str:
