@@ -358,7 +358,8 @@ def test_openapi_describes_every_route(service: httpx.Client) -> None:
     for path, operations in paths.items():
         for operation in operations.values():
             errors = set(operation["responses"]) - {"200", "202"}
-            assert errors == {"default"}, f"{path}: every error is a problem"
+            own = {"4XX"} if path == "/mcp" else set()  # the protocol's errors have a form of their own
+            assert errors == {"default"} | own, f"{path}: every other error is a problem"
     assert service.get("/docs/api").status_code == 200
 
 
