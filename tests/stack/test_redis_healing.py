@@ -84,6 +84,16 @@ def test_a_kind_that_stays_damaged_lets_memory_be_built_anew_ever_more_seldom(
     assert asked[-1]
 
 
+def test_a_memory_that_is_emptied_while_the_sweep_reads_it_is_not_taken_for_damaged(
+    healer: Healing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(healing, "evictions", lambda _: (None, 0))
+    healer._sweep = sweep_of(SweepResult([], {"version"}))
+    with pytest.raises(RestartError) as emptied:
+        healer.look({(EPISODES, 0): FilledPartition(EPISODES, 0, 5, 5, 5)}, TOPIC_IDS, sweep=True)
+    assert emptied.value.damaged == frozenset()
+
+
 def test_of_a_batch_only_the_capture_whose_record_is_altered_is_unknown(memory: Memory) -> None:
     memory.write(*(episode_as_read(episode(f"e{n}", index=n), n) for n in range(3)))
     memory.client.lset(memory.keys.tenant("acme").event("e1"), 1, b"junk")

@@ -121,6 +121,9 @@ class Healing:
             self._broken |= found.broken
             self._sound_round = self._sound_round and not (found.lost or found.broken)
             if due := found.broken - self._resting.keys():
+                at = self._blocks.positions()
+                if any(at.get(each.name, 0) < (each.stored or 0) for each in partitions.values()):
+                    raise RestartError("Redis was emptied while it was swept")
                 self._rebuilt.update(due)
                 self._resting.update({kind: 2 ** (self._rebuilt[kind] - 1) for kind in due})
                 self._rebuild(found.broken, "entries derived from the records are missing", partitions)
