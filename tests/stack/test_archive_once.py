@@ -15,7 +15,7 @@ from hmx_pipeline.store.materialiser import Materialiser
 from hmx_pipeline.topology import EPISODES
 from tests.stack.test_archive import archived, delete_heads, is_archived
 from tests.stack.test_store_materialiser import caught_up, episodes, everything, publish, running
-from tests.support.memory import Memory, contribution_as_read
+from tests.support.memory import Memory, contribution_as_read, memory_of
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import serving
 from tests.support.topics import read
@@ -32,10 +32,8 @@ def settings(kafka: str, redis_url: str, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def memory(settings: Settings) -> Iterator[Memory]:
-    made = Memory(settings.redis_url, settings.topic_prefix)
-    yield made
-    made.wipe()
-    made.client.close()
+    with memory_of(settings) as made:
+        yield made
 
 
 def archive_once(settings: Settings, archive: MemoryArchive | None = None) -> None:

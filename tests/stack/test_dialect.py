@@ -21,9 +21,8 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import Blocks, connect
 from hmx_pipeline.store.projection import TopicRecord, commands_of
 from hmx_pipeline.store.redis_keys import Keys
-from tests.support.emptying import empty
 from tests.support.events import event
-from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
+from tests.support.memory import T0, artifact, artifact_as_read, empty, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import serving
 from tests.support.topics import logged

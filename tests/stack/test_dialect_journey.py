@@ -14,7 +14,7 @@ from hmx_pipeline.runtime.barriers import output_ends, wait_for_reader
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import EVENTS, EVIDENCE
-from tests.support.emptying import empty
+from tests.support.memory import empty
 from tests.support.pipeline import new_settings, running
 from tests.support.topics import values
 from tests.support.waiting import PATIENCE_S

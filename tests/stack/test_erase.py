@@ -14,8 +14,7 @@ from hmx_pipeline.contracts.receipt import Receipt, is_genuine
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE, PATTERN_STATE, SESSION_STATE
-from tests.support.emptying import empty
-from tests.support.memory import Memory
+from tests.support.memory import Memory, empty
 from tests.support.own_command import hmx
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.records import START_MS, event

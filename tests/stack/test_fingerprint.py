@@ -24,8 +24,8 @@ from hmx_pipeline.contracts.schemas import documents
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.local.samples import SECRETS, TENANT, sample_events
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.atomic_blocks import connect
 from tests.support.learnt import history
+from tests.support.memory import empty
 from tests.support.own_command import hmx
 from tests.support.pipeline import new_settings, running
 from tests.support.service import is_problem
@@ -270,8 +270,7 @@ def test_a_custom_type_survives_import_and_export(seen: Seen, tmp_path: Path) ->
 def test_imports_outlive_an_emptied_redis_are_recounted_and_replayed(seen: Seen, tmp_path: Path) -> None:
     imported(seen, tmp_path, "lasting")
     before = {tenant: seen.export(tenant, tier="full") for tenant in (TENANT, "shop", "lasting")}
-    client = connect(seen.settings.redis_url)
-    client.delete(*client.scan_iter(match=f"{seen.settings.topic_prefix}*"))
+    empty(seen.settings)
     wait_for_all(seen.settings)
     until(lambda: seen.export("lasting", tier="full") == before["lasting"], "Redis is filled again")
     assert {tenant: seen.export(tenant, tier="full") for tenant in before} == before

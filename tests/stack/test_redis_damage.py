@@ -34,6 +34,7 @@ from tests.support.memory import (
     contribution_as_read,
     episode,
     episode_as_read,
+    memory_of,
     procedure,
 )
 from tests.support.pipeline import create_topics, new_settings
@@ -52,10 +53,8 @@ def settings(kafka: str, redis_url: str) -> Settings:
 
 @pytest.fixture
 def memory(settings: Settings) -> Iterator[Memory]:
-    made = Memory(settings.redis_url, settings.topic_prefix)
-    yield made
-    made.wipe()
-    made.client.close()
+    with memory_of(settings) as made:
+        yield made
 
 
 def records() -> list[TopicRecord]:

@@ -22,7 +22,7 @@ from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.store.materialiser import Materialiser
 from tests.stack.test_service import ACME
 from tests.stack.test_store_materialiser import caught_up, ends, episodes, everything, publish, running
-from tests.support.memory import Memory, episode, episode_as_read
+from tests.support.memory import Memory, episode, episode_as_read, memory_of
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.resp import between
 from tests.support.service import is_problem, serving
@@ -49,10 +49,8 @@ def settings(kafka: str, redis_url: str) -> Settings:
 
 @pytest.fixture
 def memory(settings: Settings) -> Iterator[Memory]:
-    made = Memory(settings.redis_url, settings.topic_prefix)
-    yield made
-    made.wipe()
-    made.client.close()
+    with memory_of(settings) as made:
+        yield made
 
 
 @contextmanager

@@ -21,7 +21,15 @@ from hmx_pipeline.store.materialiser import Materialiser, MaterialiserError
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import KINDS
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, MATERIALISED
-from tests.support.memory import Memory, artifact, artifact_as_read, contribution_as_read, episode, episode_as_read
+from tests.support.memory import (
+    Memory,
+    artifact,
+    artifact_as_read,
+    contribution_as_read,
+    episode,
+    episode_as_read,
+    memory_of,
+)
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.waiting import until
 
@@ -39,10 +47,8 @@ def settings(kafka: str, redis_url: str) -> Settings:
 
 @pytest.fixture
 def memory(settings: Settings) -> Iterator[Memory]:
-    made = Memory(settings.redis_url, settings.topic_prefix)
-    yield made
-    made.wipe()
-    made.client.close()
+    with memory_of(settings) as made:
+        yield made
 
 
 def episodes(*ids: str, first: int = 0) -> list[TopicRecord]:

@@ -10,7 +10,7 @@ import pytest
 
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.settings import Settings
-from tests.support.emptying import empty
+from tests.support.memory import empty
 from tests.support.pipeline import new_settings, running
 from tests.support.topics import logged
 

@@ -1,7 +1,8 @@
 """Records as the pipeline publishes them, and what memory answers, for tests of packs and of Redis."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hmx_pipeline.contracts.artifact import Artifact
@@ -19,6 +20,7 @@ from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from hmx_pipeline.retrieval.searchable import document, episode_step
 from hmx_pipeline.retrieval.vectors import Embed
+from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import Blocks, Client, connect
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.fetch import Store
@@ -149,6 +151,26 @@ def _parts(key: bytes, value: bytes) -> bytes | list[bytes]:
     return value if size is None else sorted(value[i : i + size] for i in range(0, len(value), size))
 
 
+_DELETE = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end"
+
+
+@contextmanager
+def memory_of(settings: Settings) -> Iterator["Memory"]:
+    """A pipeline's memory; nothing of it is left."""
+    made = Memory(settings.redis_url, settings.topic_prefix)
+    try:
+        yield made
+    finally:
+        made.wipe()
+        made.client.close()
+
+
+def empty(settings: Settings) -> None:
+    """Empties a pipeline's memory while it runs."""
+    with memory_of(settings):
+        pass
+
+
 class Memory:
     """One prefix of a Redis server, to write records to and to read."""
 
@@ -199,10 +221,8 @@ class Memory:
         return _parts(key, b"".join(listed))
 
     def wipe(self) -> None:
-        """In one go, as FLUSHALL would: nobody sees or writes to half of it."""
-        keys = list(self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"))
-        if keys:
-            self.client.delete(*keys)
+        """In one step, as FLUSHALL would: nobody sees or writes to half of it. Other prefixes keep theirs."""
+        self.client.eval(_DELETE, 0, f"{self.keys.prefix}hmx:*")
 
     def pack(self, query: str, tenant: str = "acme", tags: list[str] | None = None, **asked: Any) -> ContextPack:
         """All that is found and fits, unless `fill` says otherwise."""
