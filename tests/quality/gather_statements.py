@@ -90,7 +90,8 @@ def _units(text: str) -> Iterator[str]:
     for line in [*text.split("\n"), ""]:
         bare = _MARK.sub("", line).strip().lstrip("#").strip()
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.lstrip().startswith("|") else []
-        if paragraph and (not line.strip() or cells or _MARK.match(line)[0].strip() or line.startswith("#")):  # type: ignore[index]
+        marked = (mark := _MARK.match(line)) is not None and mark[0].strip()
+        if paragraph and (not line.strip() or cells or marked or line.startswith("#")):
             yield from _sentences(" ".join(paragraph))
             paragraph = []
         yield from (one for each in (bare, *cells) for one in _sentences(each))

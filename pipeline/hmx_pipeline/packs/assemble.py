@@ -58,7 +58,10 @@ def assemble(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot)
         if request.sections is None or rule.section in request.sections:
             helping = found[rule] = []
             for each in rule.candidates(seen):
-                (helping if isinstance(each, EntryCandidate) else faint).append(each)  # type: ignore[arg-type]
+                if isinstance(each, EntryCandidate):
+                    helping.append(each)
+                else:
+                    faint.append(each)
             helping.sort(key=_ORDER)
     tellers = [each for ordered in found.values() for each in ordered if each.barred is None and each.events]
     spread = _spread(ask, found, tellers)

@@ -87,7 +87,7 @@ class MemoryArchive:
         if not settings.archive:
             return cls(None, settings.topic_prefix)
         try:
-            import pyarrow as pa  # noqa: F401
+            import pyarrow as pa  # noqa: F401  it is used by archive_format, and missed here
             from obstore.store import LocalStore, from_url
         except ImportError as error:
             raise SettingsError("HMX_ARCHIVE needs `hmx-pipeline[archive]`: install it, or unset it") from error
