@@ -24,7 +24,7 @@ from hmx_pipeline.compiler.imported_artifacts import Imported
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
-from hmx_pipeline.compiler.registry import knows
+from hmx_pipeline.compiler.registry import class_of, knows
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
@@ -41,6 +41,7 @@ from hmx_pipeline.contracts.limits import (
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
+from hmx_pipeline.contracts.retention import policy_of
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.fair_shares import FairShares
@@ -298,6 +299,13 @@ class Maps:
     def is_team(self, tenant_id: str) -> bool:
         settings = self._settings.get(tenant_id)
         return settings is not None and settings.sharing == "team"
+
+    def taken_by(self, contribution: Contribution) -> str:
+        """Return which policy of the tenant's retention takes a contribution; empty if none does."""
+        settings = self._settings.get(contribution.tenant_id)
+        if settings is None or settings.cuts is None:
+            return ""
+        return policy_of(settings.cuts, contribution.last_at, class_of(contribution.pattern_type))
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Return True if it is no new decision, or its tenant has room for one more."""
