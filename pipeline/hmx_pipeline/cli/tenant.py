@@ -1,14 +1,16 @@
 """`hmx tenant`: what an operator sets for a tenant, by an event in the log."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from hmx_pipeline.cli.console import OUT, fail, plain
 from hmx_pipeline.contracts.ids import too_long
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
-from hmx_pipeline.contracts.retention import CLASSES, RETENTION, Retention
 from hmx_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from hmx_pipeline.contracts.retention import Retention
 
 group: Final = typer.Typer(
     no_args_is_help=True, help="Sets what a tenant's subjects share, whom it trusts, what it keeps."
@@ -56,7 +58,7 @@ def set_(
     if not name or too_long(name) or name == CONTROL_TENANT:
         fail(f"{name} is no tenant", code=2)
     field, equals, value = setting.partition("=")
-    if field == RETENTION and equals:
+    if field == "retention" and equals:
         append_retention(Settings.load(), retention_in(name, value))
         _say(name, field, value)
         return
@@ -72,9 +74,10 @@ def set_(
     _say(name, field, value)
 
 
-def retention_in(name: str, policies: str) -> Retention:
+def retention_in(name: str, policies: str) -> "Retention":
     """Reads policies; exits with one line if they are none."""
     from hmx_pipeline.contracts.event_types import UNKNOWN_TYPE, event_type, namespaced
+    from hmx_pipeline.contracts.retention import CLASSES, Retention
 
     try:
         given = Retention.told(name, policies)

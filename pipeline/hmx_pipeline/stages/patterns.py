@@ -6,6 +6,7 @@ grows with the map. Contributions of kinds that are never compiled are only kept
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -236,7 +237,10 @@ class PatternsFold:
         unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[LastPublished | None, list[Artifact]]:
-            own = candidate(evidence, pattern.type) if state.archived is None else None
+            told, confirmed = self._maps.weighed(tenant_id, pattern.type, evidence)
+            own = candidate(told, pattern.type) if state.archived is None else None
+            if own is not None and not confirmed:
+                own = replace(own, unconfirmed=True)
             return step(state.said, believed(own, state.imported), tenant_id, pattern, tx.clock, state.archived)
 
         said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
