@@ -38,6 +38,7 @@ MODULES: Final = {
     "publish": {"publish": "Appends events to Kafka as they are, one record per line, including invalid lines."},
     "transcripts": {
         "import": "Imports a coding agent's transcripts: prompts, commands, edits, tests and refusals become events.",
+        "export": "Writes an imported Eventloom log again, byte for byte, from the topics.",
         "mine": "Imports the transcripts on this machine into its own stack, and shows the ten best things learnt.",
     },
     "wait": {

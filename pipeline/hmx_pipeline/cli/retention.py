@@ -6,7 +6,6 @@ import typer
 
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
 from hmx_pipeline.cli.memory import opened
-from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.settings import Settings
 
 group: Final = typer.Typer(no_args_is_help=True, help="What leaves a tenant's memory by age, class and count.")
@@ -54,6 +53,7 @@ def apply(name: Name) -> None:
 
     Exit code: 0 done, 1 the tenant has no policy by count, or it is not in the log. Example: hmx retention apply acme
     """
+    from hmx_pipeline.contracts.timestamps import format_ms
     from hmx_pipeline.queries import retention_query
 
     with opened() as store:

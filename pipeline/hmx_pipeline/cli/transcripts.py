@@ -1,5 +1,6 @@
 """`hmx import` and `hmx mine`: memory from the transcripts that a coding agent has kept on this machine."""
 
+import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +15,7 @@ from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
 from hmx_pipeline.doors.codex_transcripts import CodexImport
 from hmx_pipeline.doors.draft import ImportReport
+from hmx_pipeline.doors.eventloom import EventloomImport, is_of_a_log, line_of
 from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/mine")
@@ -25,12 +27,19 @@ WAIT_S: Final = 900.0
 class Agent(StrEnum):
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
+    EVENTLOOM = "eventloom"
 
 
-_KEPT_BY_AGENT: Final = {Agent.CLAUDE_CODE: Path("~/.claude/projects"), Agent.CODEX: Path("~/.codex/sessions")}
-_IMPORTS: Final[dict[Agent, type[TranscriptImport] | type[CodexImport]]] = {
+_KEPT_BY_AGENT: Final = {
+    Agent.CLAUDE_CODE: Path("~/.claude/projects"),
+    Agent.CODEX: Path("~/.codex/sessions"),
+    Agent.EVENTLOOM: Path(".eventloom"),
+}
+Import = TranscriptImport | CodexImport | EventloomImport
+_IMPORTS: Final[dict[Agent, type[TranscriptImport] | type[CodexImport] | type[EventloomImport]]] = {
     Agent.CLAUDE_CODE: TranscriptImport,
     Agent.CODEX: CodexImport,
+    Agent.EVENTLOOM: EventloomImport,
 }
 Paths = Annotated[
     list[Path] | None,
@@ -39,7 +48,10 @@ Paths = Annotated[
 
 
 def import_(
-    agent: Annotated[Agent, typer.Argument(metavar="AGENT", help="Whose transcripts: claude-code or codex.")],
+    agent: Annotated[
+        Agent,
+        typer.Argument(metavar="AGENT", help="Whose: claude-code, codex or eventloom."),
+    ],
     paths: Paths = None,
     tenant: Annotated[str, typer.Option(help="The tenant whose memory learns.")] = TENANT,
     subject: Annotated[str, typer.Option(help="The person whose sessions these are.")] = "",
@@ -51,6 +63,8 @@ def import_(
 
     What was imported before is recognised as duplicates and adds nothing. A line that can't be read is named and
     skipped. Exit code: 0 done, 1 some events were not sent.
+
+    Lines of Eventloom logs that were altered are named and skipped; `hmx export eventloom` gives the same bytes again.
 
     Example: hmx import claude-code ~/.claude/projects --dry-run
     """
@@ -73,6 +87,42 @@ def import_(
         if count:
             ERR.print(f"[bold red]not sent[/]: {many(count, 'event')}: {plain(reason)}")
     if sent is not None and not sent.complete:
+        raise typer.Exit(1)
+
+
+def export(
+    kind: Annotated[str, typer.Argument(metavar="FORMAT", help="eventloom.")],
+    tenant: Annotated[str, typer.Option(help="The tenant.")],
+    session: Annotated[str, typer.Option(help="The session: the name of the log that was imported.")],
+    output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+) -> None:
+    """Writes an imported Eventloom log again, byte for byte, from the topics.
+
+    A line that is not what its hash says, because a secret was taken out of it, is named; so is one after a gap.
+
+    Exit code: 0 whole, 1 not whole, or nothing of it is there, 2 no such format.
+
+    Example: hmx export eventloom --tenant mine --session agent-1
+    """
+    from hmx_pipeline.queries.exported_session import session_events
+
+    if kind != Agent.EVENTLOOM:
+        fail(f"{kind} is no format: say eventloom", 2)
+    events = sorted(session_events(Settings.load(), tenant, session), key=lambda event: event["sequence"])
+    lines = [line_of(event) for event in events if is_of_a_log(event)]
+    if not lines:
+        fail("the topics hold nothing of this log")
+    written = b"".join(line + b"\n" for line in lines)
+    if output is None:
+        sys.stdout.buffer.write(written)
+    else:
+        output.write_bytes(written)
+    again = EventloomImport(tenant)
+    for _ in again.events((session, line) for line in lines):
+        pass
+    for line in again.report.unreadable:
+        ERR.print(f"[yellow]not whole[/] {plain(line)}", soft_wrap=True)
+    if again.report.unreadable:
         raise typer.Exit(1)
 
 
@@ -118,7 +168,7 @@ def _files(agent: Agent, paths: list[Path] | None) -> list[Path]:
     return sorted(found)
 
 
-def _events(reader: LineReader, importing: TranscriptImport | CodexImport) -> Iterator[bytes]:
+def _events(reader: LineReader, importing: Import) -> Iterator[bytes]:
     named = ((str(reader.file), line) for line in reader.lines())
     return map(orjson.dumps, importing.events(named))
 
