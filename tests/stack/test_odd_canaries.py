@@ -1,5 +1,4 @@
-"""A person's word where nobody looks for one (tags, tools, options, keys, types of events) reaches nobody else: no pack,
-record, shared artifact or fingerprint holds it."""
+"""A person's word where nobody looks for one (tags, tools, options, keys, types of events) reaches nobody else."""
 
 import logging
 from collections.abc import Iterator
