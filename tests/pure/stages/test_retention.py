@@ -17,7 +17,8 @@ from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.intake.control_records import retaining
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.erased_memory import Erasures
-from hmx_pipeline.topology import ARTIFACTS, ERASURES, EVIDENCE, KNOWLEDGE
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE
 from tests.pure.test_privacy import Made, folded, known, last, ruled, tick
 from tests.support.inprocess import Ran, barrier_record, law_five, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord, log
@@ -195,11 +196,27 @@ def test_what_an_operator_confirmed_stands_until_the_ruling_is_too_old() -> None
     assert not holding(last(later, KNOWLEDGE))
 
 
+def test_the_archive_keeps_nothing_of_it() -> None:
+    pytest.importorskip("pyarrow")
+    from hmx_pipeline.store.archive_format import ArchivedRecord, remaining
+
+    first, _ = learnt(interleaved(told(), 3), policy("all:30d"))
+    rows = [
+        ArchivedRecord(TopicRecord(o.topic, 0, n, o.key or b"", o.value, o.headers), START_MS)
+        for n, o in enumerate(first.outputs)
+        if o.topic in (EPISODES, EVIDENCE)
+    ]
+    left = remaining(rows, Erasures(marks(first)))
+    assert 0 < len(left) < len(rows)
+    assert not [row for row in left if OLD in repr(row.record.value)]
+    assert len(left) + sum(OLD in repr(row.record.value) for row in rows) == len(rows)
+
+
 @pytest.mark.parametrize(
     "text", ["all", "all:0d", "all:d", "all:9", "sessions:9d", "all:1d,all:2d", "all:1d,", " ", "a b:1d"]
 )
 def test_what_is_no_policy_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no policy|twice"):
+    with pytest.raises(ValueError, match=r"is no policy|twice"):
         Retention.told("acme", text)
 
 
