@@ -9,9 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
+from hmx_pipeline.audit.dead_letter_policy import LetterFilter, ReplayDecision
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary, send_back
 from hmx_pipeline.audit.dead_letter_report import DeadLetterReport, by_reason, readable
-from hmx_pipeline.audit.replay_policy import LetterFilter, ReplayDecision
 from hmx_pipeline.audit.source_rows import Row, row_of
 from hmx_pipeline.cli.console import OUT, AsJson, many, plain, print_json, saying, table
 from hmx_pipeline.cli.verify import place_of
