@@ -36,7 +36,7 @@ def dlq(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Shows rejected records: reasons, counts, one example each, and what to do about it.
+    """Shows rejected records by reason: how many, an example, and what to do about them.
 
     Exit code: 0 shown, even if there are none. Example: hmx dlq --limit 1000
     """

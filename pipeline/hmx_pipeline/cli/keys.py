@@ -15,7 +15,9 @@ from hmx_pipeline.settings import Settings
 SURE: Final = 8
 """Shortest id prefix that `revoke` accepts."""
 
-group = typer.Typer(no_args_is_help=True, help="API keys of the service, in the file that HMX_API_KEYS names.")
+group = typer.Typer(
+    no_args_is_help=True, help="Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."
+)
 
 
 @group.command()
