@@ -105,10 +105,11 @@ def test_python_is_python_and_json_is_json(page: Path) -> None:
 
 @pytest.mark.parametrize("page", sorted((DOCS / "how-to" / "extend").glob("*.md")), ids=lambda page: page.stem)
 def test_code_to_add_uses_names_of_the_files_that_its_page_names(page: Path) -> None:
-    named = [ROOT / path for path in re.findall(r"`((?:pipeline|tests)/[\w./-]*)`", text_of(page))]
-    files = [file for path in named for file in ([path] if path.is_file() else path.glob("*.py"))]
-    known = {word for file in files for word in re.findall(r"\w+", file.read_text(encoding="utf-8", errors="replace"))}
-    for code in re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL):
+    """Those since the code before it: the same name means another thing elsewhere."""
+    for before, code in re.findall(r"(.*?)^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL):
+        named = [ROOT / path for path in re.findall(r"`((?:pipeline|tests)/[\w./-]*)`", before)]
+        files = [file for path in named for file in ([path] if path.is_file() else path.glob("*.py"))]
+        known = {word for file in files for word in re.findall(r"\w+", file.read_text(encoding="utf-8"))}
         names = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
         assert {node.id for node in names if isinstance(node.ctx, ast.Load)} - {*vars(builtins), *bound(code)} <= known
 
