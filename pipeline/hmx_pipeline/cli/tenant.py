@@ -26,7 +26,7 @@ def set_(
     subjects state the same. `team`: all subjects share them, except what is about somebody's own things.
 
     `trusted_agents`: typed events of these agents, such as context.policy, state rules and facts for all subjects, and
-    outrank users. Typed events of other agents count like an assistant. An empty value trusts no agent.
+    outrank users. Those of other agents count like an assistant's words. An empty value trusts no agent.
 
     A setting is an event in the log, so it survives a rebuild; the last one counts.
 

@@ -49,8 +49,8 @@ def import_(
 ) -> None:
     """Imports a coding agent's transcripts: prompts, commands, edits, tests and refusals become events.
 
-    What was imported before is recognised as duplicates and adds nothing. A line that can't be read is named and
-    skipped. Exit code: 0 done, 1 some events were not sent.
+    Importing a transcript again adds nothing: its events are recognised as duplicates. An unreadable line is reported
+    and skipped. Exit code: 0 done, 1 some events were not sent.
 
     Example: hmx import claude-code ~/.claude/projects --dry-run
     """
@@ -81,9 +81,11 @@ def mine(
     agent: Annotated[Agent, typer.Option(help="Whose transcripts.")] = Agent.CLAUDE_CODE,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
 ) -> None:
-    """Imports the transcripts on this machine into its own stack, and shows the ten best things learnt.
+    """Imports this machine's transcripts into a stack of their own, and shows the ten best things learnt.
 
-    Nothing leaves the machine, and without --keep nothing stays. Exit code: 0 done, 1 failed. Example: hmx mine
+    No data leaves the machine. Without --keep, the stack is stopped and its data deleted. Exit code: 0 done, 1 failed.
+
+    Example: hmx mine
     """
     from hmx_pipeline.cli.wait import wait_for_all
     from hmx_pipeline.kafka.publisher import publish
@@ -107,7 +109,7 @@ def mine(
 
 
 def _files(agent: Agent, paths: list[Path] | None) -> list[Path]:
-    """Returns the transcripts in the order of their paths, so that every import counts alike."""
+    """Returns the transcripts sorted by path, so that every import numbers their events alike."""
     chosen = [path.expanduser() for path in paths or [_KEPT_BY_AGENT[agent]]]
     for path in chosen:
         if not path.exists():

@@ -229,8 +229,7 @@ class Store:
         return found
 
     def session_contributions(self, tenant_id: str, session_id: str, segment_ids: Sequence[str]) -> list[Json]:
-        """Returns the contributions of those of a session's segments that have these ids, which are those of their
-        first events."""
+        """Returns the contributions of these segments of a session. A segment's id is that of its first event."""
         samples, wanted = self._keys.tenant(tenant_id).samples, set(segment_ids)
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for score in (sample_score(session_id, each) for each in segment_ids):
