@@ -96,22 +96,24 @@ def _walk(value: Any, found: _FoundSecrets, depth: int) -> Any:
     return value
 
 
-def _list(value: list[Any], found: _FoundSecrets, depth: int) -> list[Any]:
+def _list(value: list[Any], found: _FoundSecrets, depth: int, *, joined: bool = True) -> list[Any]:
     items: list[Any] = []
     for index, item in enumerate(value):
         found.trail.append(index)
-        if index and _is_argument(value[index - 1], item):
+        new = item
+        if not (argument := index > 0 and _is_argument(value[index - 1], item)):
+            new = _walk(item, found, depth + 1)
+            argument = new is not item and index > 0 and _is_argument(value[index - 1], new)
+        if argument:
             found.here()
-            items.append(REDACTED)
-        else:
-            items.append(_walk(item, found, depth + 1))
+        items.append(REDACTED if argument else new)
         found.trail.pop()
-    if len(value) > 1 and all(isinstance(item, str) for item in value):
-        items = _lines(value, items, found)
+    if joined and len(value) > 1 and all(isinstance(item, str) for item in value):
+        items = _lines(value, items, found, depth)
     return value if len(items) == len(value) and all(map(_same, items, value)) else items
 
 
-def _lines(value: list[str], items: list[str], found: _FoundSecrets) -> list[str]:
+def _lines(value: list[str], items: list[str], found: _FoundSecrets, depth: int) -> list[str]:
     """Search a list of lines as one text, because a private key may span several lines."""
     ended = all(item.endswith("\n") for item in value[:-1])
     between = "" if ended else "\n"
@@ -122,7 +124,7 @@ def _lines(value: list[str], items: list[str], found: _FoundSecrets) -> list[str
     if new in (text, between.join(items)):
         return items
     found.here()
-    return [_string(line, found, 0) for line in (new.splitlines(keepends=True) if ended else new.split("\n"))]
+    return _list(new.splitlines(keepends=True) if ended else new.split("\n"), found, depth, joined=False)
 
 
 def _is_argument(before: Any, item: Any) -> bool:
@@ -154,6 +156,8 @@ def _object(value: dict[str, Any], found: _FoundSecrets, depth: int) -> dict[str
             new = _under_secret_key(read.lower(), item, found)
         else:
             new = _walk(item, found, depth + 1)
+            if may and new is not item and _is_secret(read, new):  # what made it a placeholder has gone
+                new = _under_secret_key(read.lower(), new, found)
         if name != key:
             found.here()
         found.trail.pop()
