@@ -173,6 +173,11 @@ def requests() -> str:
         ("bytes of a frame of the WebSocket", f"{websocket.FRAME_BYTES // mb} MB", "the connection is closed"),
         ("requests of a tenant per minute and process", "`HMX_RATE_LIMIT`", "429 with `Retry-After`"),
         (
+            "sessions of a tenant that are shown at the same time, per process",
+            "2, and 8 of all",
+            "it waits; after 10 s 503 `busy`",
+        ),
+        (
             "searches in `/docs/` per minute and process",
             "`HMX_RATE_LIMIT`, 8 words each",
             "429; further words are left out",
