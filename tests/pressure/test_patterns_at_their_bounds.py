@@ -60,10 +60,6 @@ def _told() -> list[dict[str, Any]]:
     """Facts that change in every session, which say the most for what they rest on."""
     return [
         event(f"s{n}", i, content={"role": "user", "text": f"Our database {i} is {'x' * 200}{n}. Always tab {n} {i}."})
-            f"s{n}",
-            i,
-            content={"role": "user", "text": f"Our database {i} is {'x' * 200}{n}. Always use tabs {n} {i}."},
-        )
         for n in range(40)
         for i in range(8)
     ]
