@@ -25,7 +25,16 @@ from hmx_pipeline.contracts.limits import (
 from hmx_pipeline.intake.json_paths import path_of
 from hmx_pipeline.intake.named_secret_rules import METRIC, NUMERIC
 from hmx_pipeline.intake.scan import REDACTED
-from hmx_pipeline.intake.secret_names import bears_secret, is_blank, is_keyed, may_be_keyed, names_next
+from hmx_pipeline.intake.secret_names import (
+    bears_secret,
+    is_blank,
+    is_code,
+    is_keyed,
+    is_mixed,
+    is_sentence,
+    may_be_keyed,
+    names_next,
+)
 from hmx_pipeline.intake.secret_rules import as_read, doubtful, without_secrets
 
 _KEPT: Final = frozenset(Event.model_fields) - {"content", "metadata", "source", "provenance_ref", "tags"}
@@ -101,7 +110,7 @@ def _list(value: list[Any], found: _FoundSecrets, depth: int, *, joined: bool = 
     for index, item in enumerate(value):
         found.trail.append(index)
         new = item
-        if not (argument := index > 0 and _is_argument(value[index - 1], item)):
+        if not (argument := index > 0 and (_is_argument(value[index - 1], item) or _is_pair(value))):
             new = _walk(item, found, depth + 1)
             argument = new is not item and index > 0 and _is_argument(value[index - 1], new)
         if argument:
@@ -133,6 +142,19 @@ def _is_argument(before: Any, item: Any) -> bool:
         isinstance(before, str) and isinstance(item, str) and names_next(before)
         and not item.startswith("-") and item not in ("", REDACTED) and not is_blank(item)
     )  # fmt: skip
+
+
+def _is_pair(value: list[Any]) -> bool:
+    """Return True for a header or setting as a list: `["X-Api-Key", "x1y2z3"]`."""
+    if len(value) != 2 or not all(isinstance(item, str) for item in value):
+        return False
+    name, text = value
+    return (
+        name.replace("-", "_").isidentifier()
+        and bears_secret(name)
+        and is_mixed(text)
+        and not (text == REDACTED or is_blank(text) or is_code(text) or is_sentence(text))
+    )
 
 
 def _same(one: Any, other: Any) -> bool:
