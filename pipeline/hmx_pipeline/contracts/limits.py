@@ -122,6 +122,7 @@ UNPACKED_BYTES: Final = 48 * MB  # of a compressed record batch; the broker only
 PART_STEPS: Final = 512  # timers and turns in one transaction; a batch with more takes several
 PART_BYTES: Final = 4 * MB  # output in one transaction; a batch with more takes several
 OUTPUT_BYTES: Final = 4 * MB
+REFUSED_BYTES: Final = 64 * KB  # of decisions on outputs that Kafka refuses; a replay of older ones differs there
 RECORD_BYTES: Final = 3 * MB  # key, value and producer's headers of an output; the rest is for our headers
 
 # HMX-F: a compact fingerprint must stay below 100 KB

@@ -106,6 +106,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.bodies = Bodies()
     app.state.parsing = FairTurns(events.AT_ONCE, events.AT_ONCE_EACH)
     app.state.reading = FairTurns(READING, READING_EACH)
+    app.state.searching = FairTurns(session_routes.AT_ONCE, session_routes.AT_ONCE_EACH)
+    app.state.session_places = session_routes.SessionPlaces()
     app.state.fingerprints = FairTurns(fingerprint_routes.AT_ONCE, fingerprint_routes.AT_ONCE_EACH)
     app.state.packs = FairTurns(context_pack.AT_ONCE, context_pack.AT_ONCE_EACH)
     app.state.mcp = FairTurns(mcp_route.AT_ONCE, mcp_route.AT_ONCE_EACH)

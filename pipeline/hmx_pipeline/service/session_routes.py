@@ -36,6 +36,10 @@ BYTES: Final = 8 * MB
 """Limits of one answer: its events, and the bytes read for it."""
 SEARCH_S: Final = 60.0
 """Longest search of the session's partitions."""
+AT_ONCE, AT_ONCE_EACH = 8, 2
+"""Searches at the same time, in total and of a tenant."""
+PLACES: Final = 4_096
+"""Places in sessions whose offsets a process remembers; a page of others is searched from the partition's start."""
 
 Json = dict[str, Any]
 
@@ -45,6 +49,23 @@ class _Named(msgspec.Struct):
 
 
 _named: Final = msgspec.json.Decoder(_Named).decode
+
+
+class SessionPlaces:
+    """Where places in sessions' orders are in the episodes topic, so that a page begins there."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[tuple[str, str, int], int] = {}
+
+    def get(self, topics: str, key: str, index: int) -> int:
+        return self._offsets.get((topics, key, index), 0)
+
+    def put(self, topics: str, key: str, index: int, offset: int) -> None:
+        self._offsets.pop((topics, key, index), None)
+        self._offsets[topics, key, index] = offset
+        if len(self._offsets) > PLACES:
+            del self._offsets[next(iter(self._offsets))]
+
 
 router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
 
@@ -58,9 +79,10 @@ async def get_session(
 ) -> Response:
     """Returns a session's events in order, the segments that begin among them, and what was learnt from each."""
     following: Subscriptions = request.app.state.following
+    searching: FairTurns = request.app.state.searching
     limit = asyncio.timeout(SEARCH_S)
     try:
-        async with limit:
+        async with searching.of(tenant), limit:
             with following.counted(tenant, "session"):
                 episodes, more = await _episodes(request, tenant, session_id, begin)
                 again = await _again(following, session_key(tenant, session_id).encode(), episodes)
@@ -79,18 +101,23 @@ async def get_session(
 async def _episodes(request: Request, tenant: str, session_id: str, begin: int) -> tuple[list[Json], int | None]:
     """Returns the session's episodes from a position in its order, and the position of the next ones."""
     following: Subscriptions = request.app.state.following
+    known: SessionPlaces = request.app.state.session_places
     start = await following.start(tenant, None, from_start=True)
     erased, key = await erased_of(request), session_key(tenant, session_id)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
     place, found, size = places[partition_of(key, len(places))], list[Json](), 0
-    async for record in _of_session(following, key.encode(), place, start.positions[place], start.ends[place]):
+    low = max(start.positions[place], known.get(start.name, key, begin))
+    async for record in _of_session(following, key.encode(), place, low, start.ends[place]):
         if record.value is None or hidden(erased, record):
             continue
         episode = orjson.loads(record.value)
         if (index := episode["metadata"][RESERVED]["release"]["index"]) < begin:
             continue
         size += len(record.value)
-        if len(found) == MOST or (found and size > BYTES):
+        full = len(found) == MOST or (found and size > BYTES)
+        if full or not found:
+            known.put(start.name, key, index if full else begin, record.offset)
+        if full:
             return found, index
         found.append(episode)
     return found, None

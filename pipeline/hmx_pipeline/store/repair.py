@@ -146,7 +146,7 @@ def _commands(keys: Keys, lost: Lost, records: list[TopicRecord]) -> Iterator[Co
         yield from (each for each in commands_of(keys, records[-1:]) if kind_of(each[1]) != "version")
         return
     elif lost.kind != "contribution":  # like an erasure, except for its time
-        key = f"{lost.tenant.root.rpartition('{')[2].rstrip('}')}/{encoded(lost.name)}".encode()
+        key = f"{lost.tenant.name}/{encoded(lost.name)}".encode()
         erased = commands_of(keys, [TopicRecord(_TOPIC[lost.kind], 0, 0, key, None)])
         yield from (each for each in erased if each[0] == b"HDEL")
     yield (b"HDEL", lost.tenant.digests(lost.kind), field)
