@@ -51,6 +51,7 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableError, TamperedError
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.layouts import ReplacedError
 from hmx_pipeline.topology import EVENTS
 
 READING, READING_EACH = 16, 8
@@ -147,7 +148,9 @@ def _unreachable(store: Store) -> str | None:
 
 async def _away(request: Request, error: Exception) -> Response:
     detail = f"{error}. Try again; /readyz shows when it is back"
-    return answer(request.scope, ProblemKind.REDIS_UNAVAILABLE, detail, problems.RETRY)
+    filling = isinstance(error, ReplacedError)
+    kind = ProblemKind.MEMORY_INCOMPLETE if filling else ProblemKind.REDIS_UNAVAILABLE
+    return answer(request.scope, kind, detail, problems.RETRY)
 
 
 async def _tampered(request: Request, error: Exception) -> Response:
