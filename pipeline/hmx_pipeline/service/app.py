@@ -34,6 +34,7 @@ from hmx_pipeline.service import (
 )
 from hmx_pipeline.service.access import Access
 from hmx_pipeline.service.allowed_hosts import AllowedHosts, AllowedNames
+from hmx_pipeline.service.api_description import HIPPOCORTEX, DescribedApp, operation_id
 from hmx_pipeline.service.body import Bodies
 from hmx_pipeline.service.completeness_header import REPORTED, CompletenessHeader
 from hmx_pipeline.service.event_log import EventLog
@@ -88,8 +89,9 @@ def create_app(settings: Settings) -> FastAPI:
         await run_in_threadpool(log.close)
         await run_in_threadpool(memory.close)
 
-    app = FastAPI(
+    app = DescribedApp(
         title="HMX",
+        generate_unique_id_function=operation_id,
         version="1.0",
         description=DESCRIPTION,
         lifespan=running,
@@ -130,7 +132,7 @@ def create_app(settings: Settings) -> FastAPI:
     for module in (capture, learn, synthesize, export, usage):
         reads = [REPORTED] if module in (learn, synthesize, export) else []
         app.include_router(
-            module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=answer_envelope.DOCUMENTED
+            module.router, prefix="/v1", tags=[HIPPOCORTEX], dependencies=reads, responses=answer_envelope.DOCUMENTED
         )
     app.include_router(mcp_route.router, tags=["MCP"])
     app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
