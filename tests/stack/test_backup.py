@@ -85,7 +85,7 @@ def pipeline(kafka: str, redis_url: str, tmp_path: Path) -> Iterator[Pipeline]:
     pytest.importorskip("pyarrow", reason="the extra `archive` is not installed")
     made = new_settings(kafka, redis_url, archive=str(tmp_path / "archive"), archive_s=1)
     with running(made, tmp_path, "worker", "materialiser", partitions=2) as started:
-        assert publish([*MINE, *OTHERS], made).complete
+        assert publish([*MINE, *OTHERS, b"no event"], made).complete
         wait_for_all(made)
         yield started
 

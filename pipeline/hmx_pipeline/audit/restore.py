@@ -46,7 +46,7 @@ _FILLER: Final = StoredRecord(-1, 1, b"-", None, [])
 """Older than anything, so that retention waits for none."""
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     records: list[StoredRecord]
     """With consecutive offsets."""
     gap: int
@@ -70,7 +70,7 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Ma
         ids = {topic: cluster.topic(prefix + topic).topic_id for topic in manifest.topics}
         renamed = {stage.state: (manifest.topics[stage.source].topic_id, ids[stage.source]) for stage in STAGES}
         pieces = {
-            (topic, number): _pieces(_positioned(stored_records(file_of(folder, topic, number)), *ids_of), stored.end)
+            (topic, number): pieces_of(_positioned(stored_records(file_of(folder, topic, number)), *ids_of), stored.end)
             for topic, of_topic in manifest.topics.items()
             for ids_of in [renamed.get(topic, ("", ""))]
             for number, stored in enumerate(of_topic.partitions)
@@ -78,7 +78,7 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Ma
         writer.write_all(pieces, manifest.records, on_progress)
     _delete_heads(admin, prefix, manifest)
     _adopt_archive(settings, manifest, ids)
-    kept = {prefix + topic for topic in _outdated(manifest, wanted, prefix)}
+    kept = {prefix + topic for topic in outdated(manifest, wanted, prefix)}
     before, now = {spec.topic: spec.config.entries() for spec in meanwhile}, read_cluster(admin, names)
     back = [
         SettingChange(spec.topic, setting, old, spec.config.entries().get(setting))
@@ -111,7 +111,8 @@ def _positioned(records: Iterable[StoredRecord], old: str, new: str) -> Iterator
             yield record
 
 
-def _pieces(records: Iterable[StoredRecord], end: int) -> Iterator[_Piece]:
+def pieces_of(records: Iterable[StoredRecord], end: int) -> Iterator[Piece]:
+    """Splits a partition that ends at an offset where offsets are missing."""
     following, size = 0, 0
     piece: list[StoredRecord] = []
     for record in records:
@@ -125,11 +126,19 @@ def _pieces(records: Iterable[StoredRecord], end: int) -> Iterator[_Piece]:
     yield _piece(piece, end - following, _FILLER)
 
 
-def _piece(records: list[StoredRecord], gap: int, after: StoredRecord) -> _Piece:
+def _piece(records: list[StoredRecord], gap: int, after: StoredRecord) -> Piece:
     """A single offset before the first record gets a tombstone of that record's key, which changes nothing."""
     if records or gap != 1:
-        return _Piece(records, gap)
-    return _Piece([StoredRecord(0, after.at_ms, after.key, None, [])], 0)
+        return Piece(records, gap)
+    return Piece([StoredRecord(0, after.at_ms, after.key, None, [])], 0)
+
+
+def aborted(gap: int) -> Iterator[int]:
+    """Splits two or more offsets into aborted transactions: yields their records, each has a marker besides."""
+    while gap > FILLERS + 2:  # so what is left is never a single offset
+        yield FILLERS
+        gap -= FILLERS + 1
+    yield gap - 1
 
 
 class _Writer:
@@ -143,7 +152,7 @@ class _Writer:
         self._transactional.init_transactions(ANSWER_S)
 
     def write_all(
-        self, partitions: Mapping[tuple[str, int], Iterator[_Piece]], total: int, on_progress: Progress
+        self, partitions: Mapping[tuple[str, int], Iterator[Piece]], total: int, on_progress: Progress
     ) -> None:
         """In rounds: a piece of each partition."""
         left, ends, done = dict(partitions), dict.fromkeys(partitions, 0), 0
@@ -168,19 +177,15 @@ class _Writer:
         self._plain.close()
         self._transactional.close()
 
-    def _fill(self, pieces: Mapping[tuple[str, int], _Piece], ends: dict[tuple[str, int], int]) -> None:
+    def _fill(self, pieces: Mapping[tuple[str, int], Piece], ends: dict[tuple[str, int], int]) -> None:
         """Takes up gaps of two and more offsets."""
-        left = {place: piece.gap for place, piece in pieces.items()}
-        while left:
-            # With its marker. What a full one leaves is never a single offset.
-            counts = {place: gap - 1 if gap <= FILLERS + 2 else FILLERS for place, gap in left.items()}
-            fillers = {place: [_FILLER] * count for place, count in counts.items()}
+        left = {place: aborted(piece.gap) for place, piece in pieces.items()}
+        while fillers := {place: [_FILLER] * count for place, each in left.items() if (count := next(each, 0))}:
             self._transactional.begin_transaction()
             self._send(self._transactional, fillers, ends)
             self._flush(self._transactional)
             self._transactional.abort_transaction(ANSWER_S)
             self._marked(fillers, ends)
-            left = {place: rest for place, gap in left.items() if (rest := gap - counts[place] - 1)}
 
     def _send(
         self,
@@ -254,7 +259,7 @@ def _adopt_archive(settings: Settings, manifest: Manifest, ids: Mapping[str, str
             archive.adopt(old, ArchivedPartition(topic, ids[topic], number), stored.end)
 
 
-def _outdated(manifest: Manifest, specs: Iterable[TopicSpec], prefix: str) -> Iterator[str]:
+def outdated(manifest: Manifest, specs: Iterable[TopicSpec], prefix: str) -> Iterator[str]:
     """Yields topics with records that are older than their retention."""
     retained = {spec.topic: spec.config.retention_ms for spec in specs}
     now_ms = time.time() * 1000

@@ -14,8 +14,8 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the b
 def backup(folder: Folder, as_json: AsJson = False) -> None:
     """Writes all topics into a folder, while no worker runs.
 
-    It holds records, their times, headers and offsets, with checksums. Stop the workers first; services may run. Redis is not in it, because it is filled from the topics. Keep
-    HMX_CONTROL_KEY, the file of HMX_API_KEYS and the folder of HMX_ARCHIVE as well.
+    It holds records, their times, headers and offsets, with checksums. Services may run. Redis is not in it, because it
+    is filled from the topics. Keep HMX_CONTROL_KEY, the file of HMX_API_KEYS and the folder of HMX_ARCHIVE as well.
 
     Exit code: 0 written, 1 not. Then nothing in the folder is a backup.
 
@@ -37,8 +37,8 @@ def backup(folder: Folder, as_json: AsJson = False) -> None:
 def restore(folder: Folder, as_json: AsJson = False) -> None:
     """Fills an empty Kafka from a backup, each record at the offset that it had.
 
-    Topics are created as needed. The settings must be those of the deployment that was backed up, HMX_CONTROL_KEY above all. Start the workers
-    afterwards: they continue where those of the backup stopped.
+    Topics are created as needed. The settings must be those of the deployment that was backed up, HMX_CONTROL_KEY
+    above all. Start the workers afterwards: they continue where those of the backup stopped.
 
     Exit code: 0 restored, 1 not. If it had begun, delete the topics before you repeat it.
 
