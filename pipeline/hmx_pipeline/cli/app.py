@@ -51,6 +51,10 @@ MODULES: Final = {
     "explain": {"explain": "Shows what an artifact rests on, which conditions were checked and how it got its status."},
     "archive": {"archive": "Retires an active artifact: packs stop showing it, and its pattern produces no new one."},
     "erase": {"erase": "Erases a subject, a session or a tenant from memory, up to now, and prints a signed receipt."},
+    "backup": {
+        "backup": "Writes all topics into a folder, while no worker runs.",
+        "restore": "Fills an empty Kafka from a backup, each record at the offset that it had.",
+    },
     "verify": {"verify": "Checks from the topics, offset by offset, that every event has exactly one outcome."},
     "replay": {
         "replay": "Rebuilds everything from the log into shadow topics; compares records byte by byte, then artifacts.",

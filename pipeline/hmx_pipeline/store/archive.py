@@ -179,6 +179,18 @@ class MemoryArchive:
     def finish(self, source: ArchivedPartition, chunk: ArchivedRange) -> None:
         self.put(self._chunk(source, chunk), orjson.dumps(chunk))
 
+    def adopt(self, old: ArchivedPartition, new: ArchivedPartition, end: int) -> None:
+        """Copies what is archived of a partition's offsets below `end`, for a topic that was restored with them."""
+        import obstore
+
+        for chunk in self.chunks(old):
+            if chunk.folders is None or chunk.end > end:
+                continue
+            for folder in chunk.folders:
+                with _told(path := self.file(old, chunk, folder)):
+                    obstore.copy(self._objects, path, self.file(new, chunk, folder))
+            self.begin(new, chunk)
+
     def _chunks(self, source: ArchivedPartition) -> str:
         return f"{self._prefix}{source.topic}/chunks/{source}"
 

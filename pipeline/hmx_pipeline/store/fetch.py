@@ -36,6 +36,7 @@ from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
+from hmx_pipeline.store.layouts import Layouts
 from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
 from hmx_pipeline.store.projection import sample_score
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
@@ -100,6 +101,7 @@ class Store:
         self._keys = keys
         self._blocks = Blocks(client, keys)
         self._search = Search(client, keys)
+        self.layouts: Final = Layouts(client, keys)
 
     def capturing(self, epoch_ms: int) -> CaptureCoordination:
         """Returns the capture coordination in the same Redis."""
