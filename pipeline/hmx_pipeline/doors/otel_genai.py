@@ -8,6 +8,7 @@ is new.
 """
 
 import hashlib
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,12 @@ _GIVEN: Final = ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.
 _RESULT: Final = ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
 _BAD: Final = frozenset(("fail", "failed", "false", "incorrect", "bad", "no", "negative", "irrelevant", "unsafe"))
 """Labels of evaluations."""
+
+_FAILURE: Final = re.compile(
+    r"\W*(?:(?:an? |the |tool |execution |command )*(?:error|exception|failed|failure)\b"
+    r"|traceback \(most recent|[\w.]*(?:error|exception):)",
+    re.IGNORECASE,
+)
 
 
 class Sender(NamedTuple):
@@ -268,10 +275,10 @@ def _message(role: str, text: str, key: str) -> DraftEvent:
 
 
 def _outcome(call: ToolUse, result: Any, digest: str) -> Iterator[_Drafted]:
-    """Yield a call and its result from a history. It does not say whether the call succeeded."""
-    told = f"tool/{call.name}"
+    """Yield a call and its result from a history. Only the result's own words tell whether the call succeeded."""
+    told, found = f"tool/{call.name}", _result(result)
     yield _Drafted(_called(call, f"call/{digest}"), unless=told)
-    content = {"tool_name": call.name, "call_id": call.call_id, "result": _result(result)}
+    content = {"tool_name": call.name, "call_id": call.call_id, "result": found, "success": not _says_failed(found)}
     yield _Drafted(DraftEvent("tool_result", content, f"result/{digest}"), unless=told)
 
 
@@ -313,6 +320,17 @@ def _result(given: Any) -> Json:
         kept: Json = bounded(found)
         return kept
     return {"text": cut(found if isinstance(found, str) else "" if found is None else _written(found))}
+
+
+def _says_failed(result: Json) -> bool:
+    """Return whether a result for the model says that its call failed, as frameworks and most tools put it."""
+    text, status = result.get("text"), result.get("status")
+    return (
+        any(result.get(name) for name in ("error", "isError", "is_error"))
+        or any(result.get(name) is False for name in ("success", "ok"))
+        or (isinstance(status, str) and status.lower() in ("error", "failed", "failure"))
+        or (isinstance(text, str) and _FAILURE.match(text) is not None)
+    )
 
 
 def _error(record: Record) -> DraftEvent:

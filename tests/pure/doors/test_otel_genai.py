@@ -159,7 +159,7 @@ def test_every_convention_tells_a_conversation_once_though_requests_repeat_it(fo
     assert told(found) == [
         ("message", {"role": "user", "text": "Refund order A7", "attachments": []}),
         ("tool_call", {**call, "arguments": ARGUMENTS}),
-        ("tool_result", {**call, "result": RESULT}),
+        ("tool_result", {**call, "result": RESULT, "success": True}),
         ("message", {"role": "assistant", "text": "Refunded.", "attachments": []}),
     ]
     assert {one.event["session_id"] for one in found.events} == {"c1"}
@@ -198,6 +198,21 @@ def test_a_call_that_failed_says_why() -> None:
     results = [content for kind, content in found if kind == "tool_result"]
     assert [one["success"] for one in results] == [False, False]
     assert [one["result"]["text"] for one in results] == ["amount above limit", "no such order"]
+
+
+@pytest.mark.parametrize(
+    ("result", "success"),
+    [
+        ("shipped", True), ('{"status": "shipped", "error": null}', True), ("No errors found.", True), ("", True),
+        ("Error: no such order", False), ("ValueError: amount above limit", False), ("Tool execution failed: x", False),
+        ("An error occurred while running the tool.", False), ("Traceback (most recent call last):", False),
+        ('{"error": "no such order"}', False), ('{"ok": false}', False), ('{"status": "FAILED"}', False),
+    ],
+)  # fmt: skip
+def test_a_history_tells_by_a_results_words_whether_the_call_failed(result: str, success: bool) -> None:
+    told_so = [*HISTORY[:3], {"role": "tool", "content": result, "id": "call_1"}]
+    (found,) = [one for kind, one in told(mapped([span(3, semantic(told_so, HISTORY[4]))])) if kind == "tool_result"]
+    assert found["success"] is success
 
 
 def test_a_failure_is_told_by_the_innermost_span_alone() -> None:
@@ -357,3 +372,6 @@ def test_the_same_agent_teaches_the_same_through_its_own_events_and_through_span
     spans = [one for _, made in runs for one in made]
     random.Random(7).shuffle(spans)
     assert learnt(events(mapped(spans))) == own
+    without_tools = [one for one in spans if not any(field["key"] == "gen_ai.tool.name" for field in one["attributes"])]
+    assert len(without_tools) < len(spans)
+    assert learnt(events(mapped(without_tools))) == own
