@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hmx_pipeline.doors.otel_genai import Mapped, Sender
 from hmx_pipeline.doors.otel_messages import CUT
 from hmx_pipeline.intake.decode import Accepted, decode
-from tests.support.inprocess import artifacts_of
+from tests.support.inprocess import learnt
 from tests.support.spans import Json, log, mapped, span, span_id
 
 CONVERSATION = {"session.id": "c1"}
@@ -354,15 +354,6 @@ def agent_run(number: int) -> tuple[list[Json], list[Json]]:
         for n, (kind, content) in enumerate(written)
     ]
     return own, spans
-
-
-def learnt(found: list[Json]) -> dict[tuple[str, str], tuple[Any, ...]]:
-    last = {artifact["artifact_id"]: artifact for artifact in artifacts_of(found)}
-    return {
-        (a["artifact_type"], a["content_hash"]): (a["title"], a["status"], a["confidence"], a["observed_count"])
-        for a in last.values()
-        if a["status"] in ("active", "draft")
-    }
 
 
 def test_the_same_agent_teaches_the_same_through_its_own_events_and_through_spans() -> None:
