@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hmx_pipeline.doors.otel_genai import Mapped, Sender
 from hmx_pipeline.doors.otel_messages import CUT
 from hmx_pipeline.intake.decode import Accepted, decode
-from tests.support.inprocess import learnt
+from tests.support.inprocess import events_log, learnt, run, sessions_fold
 from tests.support.spans import Json, log, mapped, span, span_id
 
 CONVERSATION = {"session.id": "c1"}
@@ -356,6 +356,19 @@ def agent_run(number: int) -> tuple[list[Json], list[Json]]:
     return own, spans
 
 
+def tells_of_a_tool(one: Json) -> bool:
+    return any(field["key"] == "gen_ai.tool.name" for field in one["attributes"])
+
+
+def test_spans_that_arrive_one_by_one_in_any_order_are_put_in_order() -> None:
+    spans = [one for one in agent_run(1)[1] if not tells_of_a_tool(one)]
+    in_order = [event["event_id"] for event in events(mapped(spans))]
+    random.Random(3).shuffle(spans)
+    arriving = [event for one in spans for event in events(mapped([one]))]
+    assert [event["event_id"] for event in arriving] != in_order
+    assert run(lambda: sessions_fold(1), events_log(arriving, 1)[0]).released == in_order
+
+
 def test_the_same_agent_teaches_the_same_through_its_own_events_and_through_spans() -> None:
     runs = [agent_run(number) for number in range(8)]
     own = learnt([event for events_, _ in runs for event in events_])
@@ -363,6 +376,6 @@ def test_the_same_agent_teaches_the_same_through_its_own_events_and_through_span
     spans = [one for _, made in runs for one in made]
     random.Random(7).shuffle(spans)
     assert learnt(events(mapped(spans))) == own
-    without_tools = [one for one in spans if not any(field["key"] == "gen_ai.tool.name" for field in one["attributes"])]
+    without_tools = [one for one in spans if not tells_of_a_tool(one)]
     assert len(without_tools) < len(spans)
     assert learnt(events(mapped(without_tools))) == own
