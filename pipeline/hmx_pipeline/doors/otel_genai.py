@@ -32,10 +32,12 @@ from hmx_pipeline.doors.otel_messages import (
     chat_of,
     chat_of_events,
 )
-from hmx_pipeline.doors.otlp import FIRST_NS, Json, Record
+from hmx_pipeline.doors.otlp import FIRST_NS, Json, OtelRecord
 
 TICKS: Final = 4_096
 """Sequence numbers per millisecond since 2020."""
+EVENTS: Final = 20_000
+"""Events of a request; records beyond are refused."""
 AGENT: Final = "default"
 _OPERATION: Final = "gen_ai.operation.name"
 _CHATS: Final = frozenset(("chat", "text_completion", "generate_content", "completion", "llm"))
@@ -81,6 +83,8 @@ class Mapped:
     events: list[OtelEvent] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     """What it was → records, or parts of records, without an event."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Why → records that are to be sent again in a smaller request."""
 
 
 class _Drafted(NamedTuple):
@@ -89,7 +93,7 @@ class _Drafted(NamedTuple):
     unless: str = ""
 
 
-def map_records(records: list[Record], sender: Sender) -> Mapped:
+def map_records(records: list[OtelRecord], sender: Sender) -> Mapped:
     """Return the events of an export; those that a record repeats from another one only once."""
     mapping = _Mapping(records, sender)
     order = sorted(range(len(records)), key=lambda index: (records[index].end_ns, index))
@@ -101,7 +105,7 @@ def map_records(records: list[Record], sender: Sender) -> Mapped:
 
 
 class _Mapping:
-    def __init__(self, records: list[Record], sender: Sender) -> None:
+    def __init__(self, records: list[OtelRecord], sender: Sender) -> None:
         self.told_by_logs: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._records, self._sender, self._mapped = records, sender, Mapped()
         self._spans = {(one.trace_id, one.span_id): one for one in records}
@@ -196,6 +200,9 @@ class _Mapping:
         if not session:
             self._mapped.left_out["log records of no session and no trace"] += 1
             return
+        if len(self._mapped.events) + len(drafts) > EVENTS:
+            self._mapped.refused[f"beyond {EVENTS} events of a request"] += 1
+            return
         subject = _first(record.attributes, _SUBJECT) or self._subjects.get(record.trace_id) or sender.subject
         about = {"model": _first(record.attributes, _MODEL), SUBJECT_ID: subject}
         service = _first(record.resource, ("service.name",))
@@ -222,7 +229,7 @@ class _Mapping:
             marked, superfluous = ((found,) if name else () for found, name in zip(ids, (mark, unless), strict=True))
             self._mapped.events.append(OtelEvent(event, index, marked, (event_id, *superfluous)))
 
-    def _inside_its_like(self, record: Record, kind: str) -> bool:
+    def _inside_its_like(self, record: OtelRecord, kind: str) -> bool:
         """Return whether a span only repeats one around it, as where two libraries tell of the same request."""
         mine = _tool_name(record) if kind == "tool" else ""
         for _ in range(16):
@@ -234,7 +241,7 @@ class _Mapping:
             record = around
         return False
 
-    def _evaluated(self, record: Record) -> DraftEvent:
+    def _evaluated(self, record: OtelRecord) -> DraftEvent:
         given = record.attributes
         name, label = (str(given.get(f"gen_ai.evaluation.{part}") or "") for part in ("name", "score.label"))
         score = given.get("gen_ai.evaluation.score.value")
@@ -249,7 +256,7 @@ class _Mapping:
         return DraftEvent("feedback", content, f"{record.trace_id}/{record.span_id}/evaluation/{name}/{record.end_ns}")
 
 
-def _kind(record: Record) -> str:
+def _kind(record: OtelRecord) -> str:
     """Return `chat`, `tool`, `around` or nothing."""
     given = record.attributes
     if given.get("mcp.method.name") == "tools/call":
@@ -259,13 +266,13 @@ def _kind(record: Record) -> str:
     return "chat" if kind in _CHATS else "tool" if kind in _TOOLS else "around" if kind in _AROUND else ""
 
 
-def _answers(record: Record, said: list[ChatMessage]) -> Iterator[_Drafted]:
+def _answers(record: OtelRecord, said: list[ChatMessage]) -> Iterator[_Drafted]:
     texts = [one.text for one in said if one.text.strip()]
     for index, text in enumerate(texts, 1 - len(texts)):
         yield _Drafted(_message("assistant", text, _answer_key(record) + (f"/{index}" if index else "")))
 
 
-def _answer_key(record: Record) -> str:
+def _answer_key(record: OtelRecord) -> str:
     """Return the key of the last words of a span."""
     return f"{record.trace_id}/{record.span_id}/answer"
 
@@ -287,7 +294,7 @@ def _called(call: ToolUse, key: str) -> DraftEvent:
     return DraftEvent("tool_call", content, key)
 
 
-def _tool(record: Record) -> Iterator[_Drafted]:
+def _tool(record: OtelRecord) -> Iterator[_Drafted]:
     given, name = record.attributes, _tool_name(record)
     key, call_id = f"{record.trace_id}/{record.span_id}", str(given.get("gen_ai.tool.call.id") or "")
     call_id = call_id or record.span_id
@@ -309,7 +316,7 @@ def _tool(record: Record) -> Iterator[_Drafted]:
     yield _Drafted(DraftEvent("tool_result", content, f"{key}/result"))
 
 
-def _tool_name(record: Record) -> str:
+def _tool_name(record: OtelRecord) -> str:
     named = _first(record.attributes, _TOOL) or record.name.removeprefix("execute_tool ").removeprefix("tools/call ")
     return cut(named or "tool", 256)
 
@@ -329,18 +336,18 @@ def _says_failed(result: Json) -> bool:
         any(result.get(name) for name in ("error", "isError", "is_error"))
         or any(result.get(name) is False for name in ("success", "ok"))
         or (isinstance(status, str) and status.lower() in ("error", "failed", "failure"))
-        or (isinstance(text, str) and _FAILURE.match(text) is not None)
+        or (isinstance(text, str) and _FAILURE.match(text[:200]) is not None)
     )
 
 
-def _error(record: Record) -> DraftEvent:
+def _error(record: OtelRecord) -> DraftEvent:
     kind = str(record.attributes.get("error.type") or _exception(record, "type") or "error")
     message = _exception(record, "message") or record.status
     content = {"error_type": cut(kind, 256), "message": cut(message), "stack": "", "recoverable": True}
     return DraftEvent("error", content, f"{record.trace_id}/{record.span_id}/error")
 
 
-def _exception(record: Record, part: str) -> str:
+def _exception(record: OtelRecord, part: str) -> str:
     found = (event.attributes.get(f"exception.{part}") for event in record.events if event.name == "exception")
     return next((value for value in found if isinstance(value, str)), "")
 

@@ -10,8 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from hmx_pipeline.doors.otlp import Json, Record
+from hmx_pipeline.doors.otlp import Json, OtelRecord
 
+LATEST: Final = 1_024
+"""Messages of a request that are read, the last."""
 CUT: Final = "messages that are no whole JSON"
 _INPUT: Final = "gen_ai.input.messages"
 _OUTPUT: Final = "gen_ai.output.messages"
@@ -56,7 +58,7 @@ class Chat(NamedTuple):
     unread: list[str]
 
 
-def chat_of(record: Record) -> Chat:
+def chat_of(record: OtelRecord) -> Chat:
     """Return what a record of a request to a model holds; nothing if its exporter sends no content."""
     chat = Chat([], [], [])
     given = record.attributes
@@ -97,7 +99,7 @@ def _of_event(name: str, fields: Json, chat: Chat) -> None:
 def _messages(given: Any, role: str, unread: list[str]) -> Iterator[ChatMessage]:
     found = as_json(given)
     if isinstance(found, list):
-        yield from (_message(one, role) for one in found if isinstance(one, dict))
+        yield from (_message(one, role) for one in found[-LATEST:] if isinstance(one, dict))
     elif given is not None:
         unread.append(CUT)
 

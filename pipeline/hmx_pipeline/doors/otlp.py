@@ -36,7 +36,7 @@ class SpanEvent(NamedTuple):
     attributes: Json
 
 
-class Record(NamedTuple):
+class OtelRecord(NamedTuple):
     """A span, or a log record. A log record ends when it begins, and has a body."""
 
     trace_id: str
@@ -56,7 +56,7 @@ class Record(NamedTuple):
 
 @dataclass
 class Export:
-    records: list[Record] = field(default_factory=list)
+    records: list[OtelRecord] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     """Why → records that are none."""
 
@@ -99,7 +99,7 @@ def _read(export: Json, resources: str, scopes: str, records: str) -> Export:
     return found
 
 
-def _record(one: Json, resource: Json, scope: str, *, span: bool) -> Record | str:
+def _record(one: Json, resource: Json, scope: str, *, span: bool) -> OtelRecord | str:
     """Return the record, or why it is none."""
     times = ("endTimeUnixNano",) if span else ("timeUnixNano", "observedTimeUnixNano")
     end = next((at for at in map(_integer, map(one.get, times)) if at), 0)
@@ -110,7 +110,7 @@ def _record(one: Json, resource: Json, scope: str, *, span: bool) -> Record | st
         return "no time of its end" if span else "no time"
     start = _integer(one.get("startTimeUnixNano"))
     status = _object(one.get("status"))
-    return Record(
+    return OtelRecord(
         trace_id=trace,
         span_id=name,
         parent_id=_text(one.get("parentSpanId")).lower(),
@@ -189,57 +189,57 @@ def _json(body: bytes) -> Json:
 # protobuf
 
 
-class _Field(NamedTuple):
+class _WireField(NamedTuple):
     name: str
     kind: str
     """A message of _MESSAGES, or a scalar."""
     repeated: bool = False
 
 
-def _many(name: str, kind: str) -> _Field:
-    return _Field(name, kind, repeated=True)
+def _many(name: str, kind: str) -> _WireField:
+    return _WireField(name, kind, repeated=True)
 
 
 _ATTRIBUTES: Final = _many("attributes", "KeyValue")
-_MESSAGES: Final[Mapping[str, Mapping[int, _Field]]] = {
+_MESSAGES: Final[Mapping[str, Mapping[int, _WireField]]] = {
     "Traces": {1: _many("resourceSpans", "ResourceSpans")},
-    "ResourceSpans": {1: _Field("resource", "Resource"), 2: _many("scopeSpans", "ScopeSpans")},
+    "ResourceSpans": {1: _WireField("resource", "Resource"), 2: _many("scopeSpans", "ScopeSpans")},
     "Resource": {1: _ATTRIBUTES},
-    "ScopeSpans": {1: _Field("scope", "Scope"), 2: _many("spans", "Span")},
-    "Scope": {1: _Field("name", "text")},
+    "ScopeSpans": {1: _WireField("scope", "Scope"), 2: _many("spans", "Span")},
+    "Scope": {1: _WireField("name", "text")},
     "Span": {
-        1: _Field("traceId", "hex"),
-        2: _Field("spanId", "hex"),
-        4: _Field("parentSpanId", "hex"),
-        5: _Field("name", "text"),
-        7: _Field("startTimeUnixNano", "fixed64"),
-        8: _Field("endTimeUnixNano", "fixed64"),
+        1: _WireField("traceId", "hex"),
+        2: _WireField("spanId", "hex"),
+        4: _WireField("parentSpanId", "hex"),
+        5: _WireField("name", "text"),
+        7: _WireField("startTimeUnixNano", "fixed64"),
+        8: _WireField("endTimeUnixNano", "fixed64"),
         9: _ATTRIBUTES,
         11: _many("events", "SpanEvent"),
-        15: _Field("status", "Status"),
+        15: _WireField("status", "Status"),
     },
-    "SpanEvent": {2: _Field("name", "text"), 3: _ATTRIBUTES},
-    "Status": {2: _Field("message", "text"), 3: _Field("code", "integer")},
+    "SpanEvent": {2: _WireField("name", "text"), 3: _ATTRIBUTES},
+    "Status": {2: _WireField("message", "text"), 3: _WireField("code", "integer")},
     "Logs": {1: _many("resourceLogs", "ResourceLogs")},
-    "ResourceLogs": {1: _Field("resource", "Resource"), 2: _many("scopeLogs", "ScopeLogs")},
-    "ScopeLogs": {1: _Field("scope", "Scope"), 2: _many("logRecords", "LogRecord")},
+    "ResourceLogs": {1: _WireField("resource", "Resource"), 2: _many("scopeLogs", "ScopeLogs")},
+    "ScopeLogs": {1: _WireField("scope", "Scope"), 2: _many("logRecords", "LogRecord")},
     "LogRecord": {
-        1: _Field("timeUnixNano", "fixed64"),
-        5: _Field("body", "AnyValue"),
+        1: _WireField("timeUnixNano", "fixed64"),
+        5: _WireField("body", "AnyValue"),
         6: _ATTRIBUTES,
-        9: _Field("traceId", "hex"),
-        10: _Field("spanId", "hex"),
-        11: _Field("observedTimeUnixNano", "fixed64"),
-        12: _Field("eventName", "text"),
+        9: _WireField("traceId", "hex"),
+        10: _WireField("spanId", "hex"),
+        11: _WireField("observedTimeUnixNano", "fixed64"),
+        12: _WireField("eventName", "text"),
     },
-    "KeyValue": {1: _Field("key", "text"), 2: _Field("value", "AnyValue")},
+    "KeyValue": {1: _WireField("key", "text"), 2: _WireField("value", "AnyValue")},
     "AnyValue": {
-        1: _Field("stringValue", "text"),
-        2: _Field("boolValue", "truth"),
-        3: _Field("intValue", "integer"),
-        4: _Field("doubleValue", "double"),
-        5: _Field("arrayValue", "Values"),
-        6: _Field("kvlistValue", "Pairs"),
+        1: _WireField("stringValue", "text"),
+        2: _WireField("boolValue", "truth"),
+        3: _WireField("intValue", "integer"),
+        4: _WireField("doubleValue", "double"),
+        5: _WireField("arrayValue", "Values"),
+        6: _WireField("kvlistValue", "Pairs"),
     },
     "Values": {1: _many("values", "AnyValue")},
     "Pairs": {1: _many("values", "KeyValue")},

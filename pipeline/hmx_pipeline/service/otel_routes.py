@@ -46,7 +46,7 @@ _ROUTE: Final[dict[str, Any]] = {
 router: Final = APIRouter()
 
 
-class _Reading(NamedTuple):
+class _ReadExport(NamedTuple):
     export: Export
     mapped: Mapped
     values: list[bytes]
@@ -69,18 +69,18 @@ async def _exported(request: Request, tenant: str, read: Callable[..., Export], 
     body, grant, packed = await read_body(request, BODY_BYTES), grant_of(request), coding(request) == "gzip"
     sender = Sender(tenant, grant.agent or "", grant.subject or "")
 
-    def reading() -> _Reading:
+    def reading() -> _ReadExport:
         try:
             export = read(unpacked(body, BODY_BYTES) if packed else body, protobuf=protobuf)
         except OtlpError as error:
             raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
         mapped = map_records(export.records, sender)
-        return _Reading(export, mapped, [orjson.dumps(one.event) for one in mapped.events])
+        return _ReadExport(export, mapped, [orjson.dumps(one.event) for one in mapped.events])
 
     turns: FairTurns = request.app.state.parsing
     export, mapped, values = await (turns.run(tenant, reading) if packed else parsed(request, tenant, body, reading))
     reasons = await _append(request, tenant, mapped.events, values)
-    refused = export.refused + Counter(reasons.values())
+    refused = export.refused + mapped.refused + Counter(reasons.values())
     for result, count in {**mapped.left_out, EventStatus.REJECTED: refused.total()}.items():
         METRICS.otel.labels(result).inc(count)
     METRICS.otel.labels(EventStatus.ACCEPTED).inc(len({one.record for one in mapped.events} - reasons.keys()))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hmx_pipeline.doors import otel_genai, otel_messages
 from hmx_pipeline.doors.otel_genai import Mapped, Sender
 from hmx_pipeline.doors.otel_messages import CUT
 from hmx_pipeline.intake.decode import Accepted, decode
@@ -292,6 +293,15 @@ def test_what_is_not_mapped_is_counted() -> None:
     found = mapped([span(1, {"http.request.method": "GET"}), span(2, {"gen_ai.operation.name": "embeddings"})])
     assert found.left_out == {"records that tell of no agent": 1, "spans of another operation": 1}
     assert not found.events
+
+
+def test_no_request_becomes_more_events_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otel_genai, "EVENTS", 3)
+    monkeypatch.setattr(otel_messages, "LATEST", 2)
+    many = [{"role": "user", "content": f"line {n}"} for n in range(9)]
+    found = mapped([span(1, semantic(many, HISTORY[4])), tool(2)])
+    assert [content["text"] for _, content in told(found)] == ["line 7", "line 8", "Refunded."]
+    assert found.refused == {"beyond 3 events of a request": 1}
 
 
 NAMES = [
