@@ -25,6 +25,9 @@ _TOOLS: Final = {"run_shell_command": "Bash", "replace": "Edit", "write_file": "
 _HEAD: Final = re.compile(r"(?:Command: .*\n)?(?:Directory: .*\n)?(?:Output|Stdout): ?")
 _TAIL: Final = re.compile(r"\n(?:Stderr|Error|Exit Code|Signal|Background PIDs|Process Group PGID): .*", re.DOTALL)
 _EXIT: Final = re.compile(r"^Exit Code: (-?\d+)$", re.MULTILINE)
+_MARKED: Final = re.compile(r"<untrusted_context>\n(.*)\n</untrusted_context>", re.DOTALL)
+"""Output as the model is shown it."""
+_OWN: Final = re.compile(r"\s*<session_context>")
 
 Json = dict[str, Any]
 
@@ -83,11 +86,12 @@ class GeminiImport:
                 self.report.left_out["messages copied from another file"] += 1
                 continue
             self._seen.add(f"{about['sessionId']}/{name}")
-            text = _text(message.get("content"))
+            text = _words(message)
             calls = message.get("toolCalls") if message.get("type") == "gemini" else None
             match message.get("type"):
                 case "user":
-                    drafts = claude_code.prompted(text, f"prompt:{name}")
+                    drafts = [] if _OWN.match(text) else claude_code.prompted(text, f"prompt:{name}")
+                    self.report.left_out["messages that nobody said"] += not drafts
                     if drafts and said is not None:
                         yield from (self._event(about, draft, said[1]) for draft in said[0])
                         said = None
@@ -115,6 +119,8 @@ class GeminiImport:
         cwd = str(arguments.get("dir_path") or (listed[0] if isinstance(listed, list) and listed else ""))
         made = ClaudeCall(f"{message}/{call.get('id') or ''}", tool, arguments, cwd)
         text, status, done = _text(call.get("result")), call.get("status"), call.get("timestamp")
+        marked = _MARKED.fullmatch(text)
+        text = marked[1] if marked else text
         if status == "cancelled":
             drafts = [claude_code.refused(made, "")]
         elif status not in ("success", "error"):
@@ -134,6 +140,13 @@ class GeminiImport:
     def _event(self, about: Json, draft: DraftEvent, at: str) -> Json:
         agent = SUBAGENT if about.get("kind") == "subagent" else AGENT
         return self._numbering.event(draft, about["sessionId"], agent, at, {})
+
+
+def _words(message: Json) -> str:
+    """Return what was said in a message, as it was typed. The user's messages may also hold results of tools."""
+    content = message.get("displayContent") or message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    return "\n".join(filter(None, (_text(one) for one in parts if not isinstance(one, dict) or "text" in one)))
 
 
 def _text(content: Any) -> str:

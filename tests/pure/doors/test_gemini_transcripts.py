@@ -29,11 +29,12 @@ class Chat:
         self.messages.append({"id": f"m{number}", "timestamp": at, "type": kind, "content": content, **more})
         return self.messages[-1]
 
-    def call(self, name: str, args: Json, output: str, status: str = "success", words: str = "") -> Json:
+    def call(self, name: str, args: Json, output: str, status: str = "success", words: str = "") -> None:
         response = {"output": output} if status == "success" else {"error": output}
         result = [{"functionResponse": {"id": "c1", "name": name, "response": response}}]
         call = {"id": f"{name}-1", "name": name, "args": args, "result": result, "status": status}
-        return self.say("gemini", words, toolCalls=[{**call, "timestamp": "2026-03-14T10:00:00.000Z"}])
+        self.say("gemini", words, toolCalls=[{**call, "timestamp": "2026-03-14T10:00:00.000Z"}])
+        self.say("user", result)
 
     def lines(self) -> list[bytes]:
         """Of a message with calls the first line lacks them, as the CLI tells it anew when they have ended."""
@@ -57,14 +58,20 @@ def imported(*files: list[bytes]) -> tuple[list[Json], ImportReport]:
 
 def worked(session: str) -> Chat:
     chat = Chat(session)
-    chat.say("user", "Make the tests pass")
+    chat.say("user", "<session_context>\nThis is the Gemini CLI.\n</session_context>")
+    chat.say(
+        "user",
+        "Make @package.json pass\n--- Content from referenced files ---\n{}",
+        displayContent="Make the tests pass",
+    )
     failure = "Error: Cannot find module 'left-pad'"
     output = f"Command: npm test\nDirectory: (root)\nOutput: {failure}\nError: (none)\nExit Code: 1\nSignal: (none)"
     chat.call("run_shell_command", {"command": "npm test"}, output, words="I run them first.")
     chat.call("run_shell_command", {"command": "npm install left-pad"}, "Output: added 1 package")
     edit = {"file_path": "src/a.ts", "old_string": "x", "new_string": "y"}
     chat.call("replace", edit, "Successfully modified file")
-    chat.call("run_shell_command", {"command": "npm test"}, "Output: 12 passed")
+    passed = "<untrusted_context>\nOutput: 12 passed\nProcess Group PGID: 14443\n</untrusted_context>"
+    chat.call("run_shell_command", {"command": "npm test"}, passed)
     chat.call("read_file", {"absolute_path": "src/a.ts"}, "y")
     chat.say("gemini", [{"text": "All pass now."}])
     return chat
@@ -84,6 +91,7 @@ def test_a_session_becomes_what_was_said_and_done() -> None:
     assert told[-1][1]["text"] == "All pass now."
     assert {event["agent_id"] for event in events} == {"gemini-cli"}
     assert report.left_out["words of the assistant between its calls"] == 1
+    assert report.left_out["messages that nobody said"] == 6
 
 
 def test_both_forms_of_a_file_and_a_second_import_give_the_same() -> None:
