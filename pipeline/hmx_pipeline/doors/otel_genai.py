@@ -111,6 +111,8 @@ class _Mapping:
         self._spans = {(one.trace_id, one.span_id): one for one in records}
         self._sessions: dict[str, str] = {}
         self._subjects: dict[str, str] = {}
+        self._announced: dict[tuple[str, str], list[ToolUse]] = defaultdict(list)
+        """Trace and tool → calls that models have asked for, and no span has told of yet."""
         self._failing: set[str] = set()
         """Traces of which a failure was told: it ends the spans around it, too."""
         for one in records:
@@ -146,7 +148,7 @@ class _Mapping:
         elif kind == "chat":
             self._chat(index, chat_of(record))
         elif kind == "tool":
-            self._add(index, list(_tool(record)))
+            self._add(index, list(_tool(record, self._announced[record.trace_id, _tool_name(record)])))
         elif kind == "around" and record.failed and record.trace_id not in self._failing:
             self._add(index, [_Drafted(_error(record))])
         elif kind != "around":
@@ -164,6 +166,8 @@ class _Mapping:
     def _chat(self, index: int, chat: Chat) -> None:
         record = self._records[index]
         self._mapped.left_out.update(chat.unread)
+        for call in (call for one in chat.said for call in one.calls):
+            self._announced[record.trace_id, call.name].append(call)
         drafts = [*self._news(chat.told), *_answers(record, chat.said)]
         if record.failed:
             drafts.append(_Drafted(_error(record)))
@@ -294,26 +298,49 @@ def _called(call: ToolUse, key: str) -> DraftEvent:
     return DraftEvent("tool_call", content, key)
 
 
-def _tool(record: OtelRecord) -> Iterator[_Drafted]:
+def _tool(record: OtelRecord, announced: list[ToolUse]) -> Iterator[_Drafted]:
+    """Yield a call and its result from a tool's span."""
     given, name = record.attributes, _tool_name(record)
-    key, call_id = f"{record.trace_id}/{record.span_id}", str(given.get("gen_ai.tool.call.id") or "")
-    call_id = call_id or record.span_id
-    arguments = arguments_of(next((given[one] for one in _GIVEN if one in given), None))
-    inner = arguments.get("kwargs") or arguments.get("inputs")
-    arguments = inner if "traceloop.entity.input" in given and isinstance(inner, dict) else arguments
-    ok = not record.failed and not given.get("error.type")
-    result = next((given[one] for one in _RESULT if one in given), None)
+    ok, result = not record.failed and not given.get("error.type"), _told(given, _RESULT)
+    call_id = str(given.get("gen_ai.tool.call.id") or "")
+    match result:  # LangChain's message of a result
+        case {"data": {"content": inner, "tool_call_id": named, **rest}} | {
+            "content": inner, "tool_call_id": named, **rest
+        }:  # fmt: skip
+            ok, result, call_id = ok and rest.get("status") != "error", as_json(inner), call_id or str(named)
     if not ok:
         result = _exception(record, "message") or record.status or result or str(given.get("error.type") or "")
+    call = _asked(call_id, _told(given, _GIVEN), announced)
+    call = call._replace(call_id=call.call_id or record.span_id, name=name)
     content = {
         "tool_name": name,
-        "call_id": call_id,
+        "call_id": call.call_id,
         "result": _result(result),
         "success": ok,
         "duration_ms": (record.end_ns - record.start_ns) / NS_PER_MS,
     }
-    yield _Drafted(_called(ToolUse(call_id, name, arguments), f"{key}/call"), mark=f"tool/{name}")
+    key = f"{record.trace_id}/{record.span_id}"
+    yield _Drafted(_called(call, f"{key}/call"), mark=f"tool/{name}")
     yield _Drafted(DraftEvent("tool_result", content, f"{key}/result"))
+
+
+def _told(given: Json, names: tuple[str, ...]) -> Any:
+    return as_json(next((given[one] for one in names if one in given), None))
+
+
+def _asked(call_id: str, given: Any, announced: list[ToolUse]) -> ToolUse:
+    """Return the call that a span is of. If it lacks the id or the arguments, a model's words have them."""
+    match given:
+        case {"kwargs": dict(inner)} | {"inputs": dict(inner)}:  # OpenLLMetry's form
+            given = inner
+    whole = isinstance(given, dict)
+    fitting = [call for call in announced if call.call_id == call_id]
+    if not call_id:
+        fitting = [one for one in announced if given in (None, one.arguments, *one.arguments.values())]
+    if len(fitting) != 1:
+        return ToolUse(call_id, "", arguments_of(given))
+    announced.remove(fitting[0])
+    return fitting[0]._replace(arguments=given) if whole else fitting[0]
 
 
 def _tool_name(record: OtelRecord) -> str:

@@ -173,7 +173,8 @@ def events(found: Mapped) -> list[Json]:
 
 
 def test_an_export_that_is_sent_twice_is_the_same_twice_in_any_order_and_in_any_pieces() -> None:
-    spans = [*conversation(semantic), tool(2), span(4, {**CONVERSATION, "gen_ai.operation.name": "invoke_agent"})]
+    named = tool(2, given={"gen_ai.tool.call.id": "call_1"})
+    spans = [*conversation(semantic), named, span(4, {**CONVERSATION, "gen_ai.operation.name": "invoke_agent"})]
     whole = events(mapped(spans))
     for order in itertools.permutations(spans):
         assert events(mapped(list(order))) == whole
@@ -191,6 +192,37 @@ def test_a_tools_own_span_tells_of_it_rather_than_the_history() -> None:
     (result,) = [content for kind, content in found if kind == "tool_result"]
     assert (result["success"], result["duration_ms"], result["result"]) == (True, 500.0, RESULT)
     assert [kind for kind, _ in found] == ["message", "tool_call", "tool_result", "message"]
+
+
+@pytest.mark.parametrize(
+    ("given", "success"),
+    [
+        ({}, True),
+        ({"input.value": "A7"}, True),
+        ({"input.value": json.dumps(ARGUMENTS)}, True),
+        ({"output.value": json.dumps({"content": json.dumps(RESULT), "tool_call_id": "call_1"})}, True),
+        ({"output.value": json.dumps({"data": {"content": "no", "tool_call_id": "call_1", "status": "error"}})}, False),
+    ],
+)
+def test_what_a_tools_span_lacks_the_models_words_have(given: Json, success: bool) -> None:
+    """OpenInference names no call of a tool; LangChain gives a single argument bare, and wraps the result."""
+    bare = span(2, {**CONVERSATION, "openinference.span.kind": "TOOL", "tool.name": "get_order", **given})
+    found = told(mapped([bare, *conversation(openinference)]))
+    assert [kind for kind, _ in found] == ["message", "tool_call", "tool_result", "message"]
+    assert found[1][1] == {"tool_name": "get_order", "call_id": "call_1", "arguments": ARGUMENTS}
+    assert found[2][1]["success"] is success
+    if "output.value" in given and success:
+        assert found[2][1]["result"] == RESULT
+
+
+def test_calls_that_look_alike_are_not_guessed() -> None:
+    calls = [("call_1", "get_order", {"id": "A7"}), ("call_2", "get_order", {"id": "B8"})]
+    asked = span(1, {**CONVERSATION, **semantic(HISTORY[:2], {**HISTORY[2], "calls": calls})})
+    bare = {**CONVERSATION, "openinference.span.kind": "TOOL", "tool.name": "get_order"}
+    (_, call, _) = told(mapped([asked, span(2, {**bare, "input.value": "B8"})]))
+    assert (call[1]["call_id"], call[1]["arguments"]) == ("call_2", {"id": "B8"})
+    (_, call, _) = told(mapped([asked, span(2, bare)]))
+    assert call[1]["arguments"] == {}
 
 
 def test_a_call_that_failed_says_why() -> None:
