@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 import typer
@@ -14,6 +14,7 @@ from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
 from hmx_pipeline.doors.codex_transcripts import CodexImport
 from hmx_pipeline.doors.draft import ImportReport
+from hmx_pipeline.doors.gemini_transcripts import GeminiImport
 from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/mine")
@@ -25,12 +26,22 @@ WAIT_S: Final = 900.0
 class Agent(StrEnum):
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
+    GEMINI_CLI = "gemini-cli"
 
 
-_KEPT_BY_AGENT: Final = {Agent.CLAUDE_CODE: Path("~/.claude/projects"), Agent.CODEX: Path("~/.codex/sessions")}
-_IMPORTS: Final[dict[Agent, type[TranscriptImport] | type[CodexImport]]] = {
-    Agent.CLAUDE_CODE: TranscriptImport,
-    Agent.CODEX: CodexImport,
+class _Transcripts(NamedTuple):
+    folder: Path
+    """Where an agent keeps them."""
+    importing: type[TranscriptImport] | type[CodexImport] | type[GeminiImport]
+    files: str = "*.jsonl"
+    within: str = ""
+    """Name of a folder that all of them are in."""
+
+
+_TRANSCRIPTS: Final = {
+    Agent.CLAUDE_CODE: _Transcripts(Path("~/.claude/projects"), TranscriptImport),
+    Agent.CODEX: _Transcripts(Path("~/.codex/sessions"), CodexImport),
+    Agent.GEMINI_CLI: _Transcripts(Path("~/.gemini/tmp"), GeminiImport, "*.json*", "chats"),
 }
 Paths = Annotated[
     list[Path] | None,
@@ -39,7 +50,7 @@ Paths = Annotated[
 
 
 def import_(
-    agent: Annotated[Agent, typer.Argument(metavar="AGENT", help="Whose transcripts: claude-code or codex.")],
+    agent: Annotated[Agent, typer.Argument(metavar="AGENT", help="Whose transcripts.")],
     paths: Paths = None,
     tenant: Annotated[str, typer.Option(help="The tenant whose memory learns.")] = TENANT,
     subject: Annotated[str, typer.Option(help="The person whose sessions these are.")] = "",
@@ -56,7 +67,7 @@ def import_(
     """
     from hmx_pipeline.kafka.publisher import publish
 
-    reader, importing = LineReader(_files(agent, paths)), _IMPORTS[agent](tenant, subject)
+    reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(tenant, subject)
     sent = None
     with bar("importing", reader) as show:
         events = _events(reader, importing)
@@ -91,7 +102,7 @@ def mine(
     from hmx_pipeline.kafka.publisher import publish
     from hmx_pipeline.runtime.barriers import LackingError
 
-    reader, importing = LineReader(_files(agent, paths)), _IMPORTS[agent](TENANT)
+    reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(TENANT)
     with own_stack(KEPT, keep) as settings:
         with bar("importing", reader) as show:
             publish(_events(reader, importing), settings, show)
@@ -110,17 +121,19 @@ def mine(
 
 def _files(agent: Agent, paths: list[Path] | None) -> list[Path]:
     """Returns the transcripts sorted by path, so that every import numbers their events alike."""
-    chosen = [path.expanduser() for path in paths or [_KEPT_BY_AGENT[agent]]]
+    kept = _TRANSCRIPTS[agent]
+    chosen = [path.expanduser() for path in paths or [kept.folder]]
     for path in chosen:
         if not path.exists():
             fail(f"{path} does not exist: name the folder of the transcripts")
-    found = {file for path in chosen for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
+    found = {file for path in chosen for file in (path.rglob(kept.files) if path.is_dir() else [path])}
+    found = {file for file in found if not kept.within or file in chosen or kept.within in file.absolute().parts}
     if not found:
-        fail(f"no transcript (*.jsonl) in {', '.join(map(str, chosen))}")
+        fail(f"no transcript ({kept.files}) in {', '.join(map(str, chosen))}")
     return sorted(found)
 
 
-def _events(reader: LineReader, importing: TranscriptImport | CodexImport) -> Iterator[bytes]:
+def _events(reader: LineReader, importing: TranscriptImport | CodexImport | GeminiImport) -> Iterator[bytes]:
     named = ((str(reader.file), line) for line in reader.lines())
     return map(orjson.dumps, importing.events(named))
 

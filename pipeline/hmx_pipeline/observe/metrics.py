@@ -97,6 +97,7 @@ class Metrics:
     )
     events_accepted = Counter("hmx_http_events", "Events received over HTTP, by result", ["result"])
     hooks = Counter("hmx_http_hooks", "Hooks of coding agents answered, by hook and answer", ["hook", "answer"])
+    otel = Counter("hmx_http_otel_records", "Spans and log records received, by what became of them", ["result"])
     thread_wait = Gauge("hmx_http_thread_wait_seconds", "Recent wait of requests for the event loop and a thread")
     streams = Gauge("hmx_http_streams", "Open streams: outgoing events (sse), incoming events (websocket)", ["kind"])
     streams_ended = Counter("hmx_http_streams_ended", "Streams ended by the service, by reason", ["reason"])

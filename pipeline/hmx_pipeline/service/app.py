@@ -24,6 +24,7 @@ from hmx_pipeline.service import (
     knowledge_routes,
     mcp_route,
     memory,
+    otel_routes,
     overview,
     page,
     problems,
@@ -138,6 +139,7 @@ def create_app(settings: Settings) -> FastAPI:
         )
     app.include_router(mcp_route.router, tags=["MCP"])
     app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
+    app.include_router(otel_routes.router, tags=["OpenTelemetry"], responses=answer_envelope.FAILED)
     return app
 
 
