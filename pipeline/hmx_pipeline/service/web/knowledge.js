@@ -20,7 +20,7 @@ function listed(place) {
   const { form } = kept;
   const look = () => into(rows, () => page(new FormData(form)));
   form.onsubmit = event => { event.preventDefault(); look(); };
-  form.onchange = look;
+  form.onchange = event => event.target.matches("select") && look();
   place.append(card("What memory knows", soft("Facts, rules, relations and conflicts, from what was said. Open one to confirm, correct or retract it."),
     form, rows), erasing());
   look();

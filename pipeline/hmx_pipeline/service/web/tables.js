@@ -32,7 +32,7 @@ export const sessions = (place, id, event) => id ? session(place, id, event) : v
   none: text => ["No session in state has this in its name. ", link(`Look for the session ${text} in the log`, "sessions", text)],
 });
 export const patterns = place => view(place, {
-  name: "patterns", title: "Patterns", columns: PATTERNS, sort: "contributions",
+  name: "patterns", title: "Patterns", columns: PATTERNS, sort: "confidence",
   about: "The tenant's patterns: contributions of segments, and the newest artifact compiled from them. " +
     "The kinds run, course, touched, ending and conduct only collect what others are compiled from.",
   empty: "No pattern of this tenant has evidence yet: segments contribute when they close, or when `hmx wait` flushes them.",
