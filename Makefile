@@ -25,8 +25,8 @@ endif
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, show what came out
-	@$(BIN)/hmx demo
+demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, tell what came out (KEEP=1: leave it running)
+	@$(BIN)/hmx demo $(if $(KEEP),--keep)
 
 mine: venv  ## import your coding agent's transcripts, and show the ten most useful things learnt (PATH=… or ~/.claude/projects)
 	@$(BIN)/hmx mine $(TRANSCRIPTS)

@@ -145,7 +145,8 @@ def _draw(fence: Token) -> None:
     if name in drawings():
         fence.type, code = "html_block", escape(fence.content)
         fence.content = (
-            f'<p class="drawing"><img src="/docs/images/{name}" alt="A drawing; its text follows"></p>\n'
+            '<p class="drawing" tabindex="0" role="group" aria-label="A drawing">'
+            f'<img src="/docs/images/{name}" alt="Its text follows"></p>\n'
             f"<details><summary>the drawing as text</summary><pre>{code}</pre></details>\n"
         )
 
