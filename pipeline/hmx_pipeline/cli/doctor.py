@@ -195,7 +195,7 @@ def _newest(admin: "AdminClient", settings: Settings) -> Iterator[Finding]:
         return max(float(each.result().timestamp) for each in found) / 1000
 
     at = _asked(newest)
-    if not isinstance(at, str):
+    if not isinstance(at, str) and at > 0:  # there is one
         yield _clock("Kafka's newest event", max(0.0, at - time.time()))
 
 

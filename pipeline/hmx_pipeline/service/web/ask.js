@@ -66,8 +66,8 @@ function summary({ token_budget: budget, assembly_metadata: about, entries, meta
     metadata.memory_complete === false ? make("p", { class: "warn" }, `Memory is ${metadata.memory_filling.percent} % filled, so this pack may be incomplete. Ask again later.`) : null,
     metadata.memory_cut ? make("p", { class: "warn" }, "Retention had deleted some records before memory was filled: ",
       Object.entries(metadata.memory_cut).map(([topic, count]) => `${number(count)} of ${topic}`).join(", "), ".") : null,
-    entries.length ? null : make("p", {}, "Memory has no answer. Use other words, or browse the ",
-      link("artifacts", "artifacts"), "."));
+    entries.length ? null : make("p", {}, "Memory has no answer. Use other words, or browse the ", link("artifacts", "artifacts"),
+      ". What people say is private to them: name one in the field For."));
 }
 
 function guidance({ workflow_hints: hints, decision_constraints: constraints, metadata }) {
