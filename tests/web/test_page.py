@@ -29,7 +29,18 @@ from tests.web.browser import ELEMENT, ENTER, TAB, Browser, browsing
 
 MARKUP = "<img src=x onerror='document.title=1'><b>bold</b>"
 HOSTILE = "\u202e<img src=x onerror='document.title=1'>[hmx]"
-VIEWS = ("overview", "live", "ask", "artifacts", "knowledge", "patterns", "letters", "sessions", "sessions/session-11")
+VIEWS = (
+    "overview",
+    "live",
+    "ask",
+    "artifacts",
+    "knowledge",
+    "patterns",
+    "people",
+    "letters",
+    "sessions",
+    "sessions/session-11",
+)
 KEYS = 40
 """More than it takes to come from a question to the first entry of its answer."""
 RULES = {"light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], "dark": ["color-contrast"]}

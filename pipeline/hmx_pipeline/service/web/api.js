@@ -61,6 +61,7 @@ export const tenants = async () => (await ask("/v1/hmx/tenants")).tenants;
 export const counts = () => ask("/v1/hmx/counts");
 export const letters = (reason, limit) => ask(`/v1/hmx/dead-letters?${new URLSearchParams({ reason, limit })}`);
 export const send = event => ask("/v1/hmx/events", { body: event });
+export const subjects = limit => ask(`/v1/hmx/subjects?limit=${limit}`);
 export const rows = (name, sort, limit, text) => ask(`/v1/hmx/tables/${name}?${new URLSearchParams({ sort, limit, text })}`);
 export const session = (id, begin) => ask(`/v1/hmx/sessions/${part(id)}?begin=${begin}`);
 export const artifact = id => ask(`/v1/hmx/artifacts/${part(id)}`);
