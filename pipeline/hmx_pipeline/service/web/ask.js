@@ -2,7 +2,7 @@
 
 import { contribution, pack, who } from "./api.js";
 import { card, code, copied, field, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
-import { compared } from "./compare.js";
+import { compared, keeps } from "./compare.js";
 import { evidence, origin } from "./trace.js";
 
 const STRATEGIES = ["ranked", "recency_biased", "breadth_first", "depth_first", "fingerprint_guided"];
@@ -48,7 +48,8 @@ async function shown(form) {
   });
   const why = found.metadata.explained;
   const entry = new Map(why.entries.map(one => [one.rank, one])), drop = new Map(why.drops.map(one => [one.rank, one]));
-  return [summary(found), compared(found), card("To paste", copied(found.metadata.as_text)), ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
+  const paste = card("To paste", copied(found.metadata.as_text)), two = compared(found);
+  return [summary(found), ...keeps() ? [two, paste] : [paste, two], ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
 }
 
 function summary({ token_budget: budget, assembly_metadata: about, entries, metadata }) {

@@ -6,7 +6,9 @@ import { card, make, number, plural, soft, words } from "./dom.js";
 const kept = { pack: null, whose: null };
 const name = ({ token_budget: budget }, asked) => `“${asked}”, ${number(budget.total_budget)} tokens`;
 
-// A button that keeps the pack, or both packs if one of the same tenant is kept.
+export const keeps = () => kept.pack !== null && kept.whose === who.tenant + who.key;
+
+// A button that keeps the pack, below both packs if one of the same tenant is kept.
 export function compared(pack) {
   const place = make("div"), whose = who.tenant + who.key, asked = pack.query_context;
   const keep = () => {
@@ -14,7 +16,7 @@ export function compared(pack) {
     place.replaceChildren(soft("This pack is kept: ask again with other words, another budget or another person, and both stand here."));
   };
   const button = make("button", { type: "button", class: "quiet", onclick: keep }, "Keep this pack to compare");
-  place.append(...kept.pack && kept.whose === whose ? [both(kept, { pack, asked }), button] : [button]);
+  place.append(...keeps() ? [both(kept, { pack, asked }), button] : [button]);
   return card("Compare", place);
 }
 
