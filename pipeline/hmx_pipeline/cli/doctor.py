@@ -6,6 +6,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -17,7 +18,7 @@ from hmx_pipeline.kafka_profile import ENVIRONMENT, FAMILIES
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.local.ports import is_free
 from hmx_pipeline.observe.process_reader import NO_ANSWER, readiness
-from hmx_pipeline.settings import SECRET, Settings, SettingsError
+from hmx_pipeline.settings import SECRET, Settings, SettingsError, without_password
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -30,7 +31,6 @@ SOON_DAYS: Final = 14
 """A certificate that expires sooner is named."""
 _APART_S: Final = 5.0
 """Clocks that differ by more are named."""
-_NOEVICTION: Final = "redis-cli CONFIG SET maxmemory-policy noeviction"
 _NO_KEYS: Final = "HMX_API_KEYS is not set: whoever reaches the service reads and writes as any tenant"
 
 
@@ -173,7 +173,7 @@ def _kafka(settings: Settings, processes: Sequence[str]) -> Iterator[Finding]:
         lack += [f"{each.change.topic} {each.change.setting}: {each.reason}" for each in wanted.refusals]
         yield Finding("topics", False, "; ".join(lack), "hmx topics plan" if wanted.refusals else "hmx topics apply")
     for process in processes if profile.protocol != "PLAINTEXT" else ():
-        lacking = _asked(lambda process=process: check_rights(profile, process, settings.topic_prefix))  # type: ignore[misc]
+        lacking = _asked(partial(check_rights, profile, process, settings.topic_prefix))
         mend = f"hmx acls --process {process}" if lacking else ""
         yield Finding("rights", lacking is None, lacking or f"Kafka grants what the {process} needs", mend)
     yield from _newest(admin, settings)
@@ -207,7 +207,6 @@ def _clock(whose: str, apart: float) -> Finding:
 
 
 def _redis(settings: Settings) -> Iterator[Finding]:
-    from hmx_pipeline.settings import without_password
     from hmx_pipeline.store.atomic_blocks import EvictingError, connect, reachable, refuse_eviction
 
     def now() -> float:
@@ -230,9 +229,8 @@ def _redis(settings: Settings) -> Iterator[Finding]:
         refuse_eviction(client)
         yield Finding("redis", True, "it evicts nothing")
     except EvictingError as error:
-        yield Finding(
-            "redis", False, str(error).partition(". Run:")[0], "redis-cli CONFIG SET maxmemory-policy noeviction"
-        )
+        said, _, mend = str(error).partition(". Run: ")
+        yield Finding("redis", False, said, mend.partition(" (")[0])
     yield _clock("Redis", abs(there - time.time()))
 
 
@@ -240,12 +238,8 @@ def _ports(settings: Settings) -> Iterator[Finding]:
     if local.status(settings.state) is not None:
         yield Finding("ports", None, "the stack of this folder runs, on ports of its own")
         return
-    ports = {
-        "worker": settings.worker_port,
-        "materialiser": settings.materialiser_port,
-        "service": settings.service_port,
-    }
-    for process, port in ports.items():
+    for process in _PROCESSES:
+        port = getattr(settings, f"{process}_port")
         if is_free(port, settings.host):
             yield Finding("ports", True, f"{port} is free for the {process}")
         elif readiness(f"http://127.0.0.1:{port}")[1] == NO_ANSWER:
@@ -259,11 +253,5 @@ def _asked(ask: Callable[[], T]) -> T | str:
     """The answer, or why there is none."""
     from hmx_pipeline.queries.pipeline_status import explained
 
-    found: list[T] = []
-
-    def noted() -> dict[str, object]:
-        found.append(ask())
-        return {}
-
-    said = explained(noted)
-    return said.removeprefix("no answer: ") if isinstance(said, str) else found[0]
+    found = explained(ask)
+    return found.removeprefix("no answer: ") if isinstance(found, str) else found

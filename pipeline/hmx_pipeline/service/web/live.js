@@ -20,7 +20,7 @@ export function live(place) {
     make("div", { class: "columns" }, card("Sessions", left), card("Learnt", right)));
 
   const show = () => {
-    head.replaceChildren(make("p", { class: "totals", role: "status" },
+    head.replaceChildren(make("p", { class: "totals" },
       make("span", {}, make("i", { class: `pulse ${state.way}` }), state.way === "follows" ? " following" : " connecting"),
       make("span", {}, make("b", {}, number(state.events)), ` event${state.events === 1 ? "" : "s"}`),
       make("span", {}, make("b", {}, number(state.learnt)), ` artifact${state.learnt === 1 ? "" : "s"} compiled`)));
@@ -52,7 +52,7 @@ export function live(place) {
           state.after = id ?? state.after;
           if (name === "hmx.event") happened(state, data);
           if (name === "hmx.artifact") learnt(state, data);
-          if (name === "hmx.erased") state.artifacts.delete(data.artifact_id);
+          if (name === "hmx.erased") erased(state, data.artifact_id);
         });
       } catch (error) {
         if (mine !== round || going.signal.aborted) return;
@@ -106,6 +106,14 @@ async function learnt(state, artifact) {
     state.fresh.add(found.session_id);
   }
   state.fresh.add(artifact.artifact_id);
+}
+
+function erased(state, id) {
+  state.artifacts.delete(id);
+  for (const [name, session] of state.sessions) {
+    for (const segment of session.segments.values()) if (segment.artifacts.delete(id)) state.fresh.add(name);
+  }
+  state.fresh.add(id);
 }
 
 // Newest first. Only rows that changed are made anew, so that others can be clicked meanwhile.
