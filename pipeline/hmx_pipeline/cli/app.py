@@ -7,7 +7,6 @@ to compare); 130 interrupted. Results go to standard output, the rest to standar
 import os
 import sys
 from importlib import import_module
-from keyword import iskeyword
 from typing import Annotated, Final
 
 import typer
@@ -21,10 +20,14 @@ MODULES: Final = {
     "stack": {
         "up": "Starts Kafka, Redis and the whole pipeline on this machine, and restarts processes that exit.",
         "env": "Prints the addresses of this folder's Kafka and service as shell exports.",
+        "open": "Opens the page in a browser, or prints its address where there is none.",
         "down": "Stops the stack of this folder with all its processes. Its data stays.",
     },
     "status": {
         "status": "Shows processes, every partition's position and lag in both stages, counters, and the lag of Redis.",
+    },
+    "doctor": {
+        "doctor": "Checks the settings, files, certificates, Kafka, its topics and rights, Redis, clocks and ports."
     },
     "run": {
         "worker": "Runs both stages: events → episodes and evidence → artifacts and knowledge.",
@@ -111,8 +114,8 @@ def application(asked: str | None = None) -> typer.Typer:
             app.add_typer(group, name=name)
             continue
         for command, said in commands.items():
-            function = f"{command}_" if iskeyword(command) else command
-            app.command(command, help=None if module else said)(getattr(module, function, _unasked))
+            function = getattr(module, f"{command}_", getattr(module, command, _unasked))
+            app.command(command, help=None if module else said)(function)
     return app
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, print_json, table
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, print_json, table
 from hmx_pipeline.contracts.ids import too_long
 from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.service.api_keys import NAME, USUAL, Grant, Scope, add, parse
@@ -73,7 +73,7 @@ def listed(as_json: AsJson = False) -> None:
             ]
         )
     else:
-        OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes", "subject", "agent"), rows))
+        OUT.print(table(many(len(rows), "key"), ("id", "tenant", "scopes", "subject", "agent"), rows))
 
 
 @group.command()

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import unquote
 
@@ -47,6 +48,8 @@ from hmx_pipeline.topology import EPISODES
 
 CONTRIBUTIONS: Final = 200
 """Contributions read at once, about as many as a block holds."""
+SCANNED: Final = 20_000
+"""Sessions whose subjects are counted."""
 EARLIER: Final = 8
 """Earlier versions returned per artifact, if requested without a time."""
 ARTIFACTS: Final = 1_000
@@ -212,6 +215,14 @@ class Store:
         with reachable():
             found = self._client.hget(self._keys.tenant(tenant_id).subjects, encoded(session_id))
         return (found or b"").decode()
+
+    def subjects(self, tenant_id: str) -> tuple[Counter[str], bool]:
+        """Returns how many sessions each subject has, and whether all sessions were looked at: SCANNED at most."""
+        found: Counter[str] = Counter()
+        with reachable():
+            sessions = self._client.hscan_iter(self._keys.tenant(tenant_id).subjects, count=CONTRIBUTIONS)
+            found.update(subject.decode() for _, subject in islice(sessions, SCANNED))
+            return found, found.total() < SCANNED
 
     def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
         """Returns an artifact in any status. Raises TamperedError."""
