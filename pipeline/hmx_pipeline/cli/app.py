@@ -41,6 +41,7 @@ MODULES: Final = {
     "publish": {"publish": "Appends events to Kafka as they are, one record per line, including invalid lines."},
     "transcripts": {
         "import": "Imports a coding agent's transcripts: prompts, commands, edits, tests and refusals become events.",
+        "export": "Writes an imported Eventloom log again, byte for byte, from the topics.",
         "mine": "Imports this machine's transcripts into a stack of their own, and shows the ten best things learnt.",
     },
     "wait": {
@@ -72,7 +73,8 @@ MODULES: Final = {
     "source": {"source": "Feeds the events topic from another queue; each message is one event."},
     "topics": {"topics": "Compares topics/*.yaml with the cluster, and applies the difference."},
     "keys": {"keys": "Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."},
-    "tenant": {"tenant": "Sets what the subjects of a tenant share, and whom it trusts."},
+    "tenant": {"tenant": "Sets what a tenant's subjects share, whom it trusts, what it keeps."},
+    "retention": {"retention": "Shows what leaves a tenant's memory by age, class and count."},
     "fingerprint": {"fingerprint": "Exports, imports and compares what a tenant or an agent has learnt."},
     "table": {"table": "Shows the state of the stages, read from their state topics."},
     "state": {"state": "Repairs stage state that cannot be read."},

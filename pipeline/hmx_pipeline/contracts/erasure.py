@@ -14,6 +14,7 @@ from hmx_pipeline.contracts.base import Items, Model
 from hmx_pipeline.contracts.event import Name
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.limits import ERASED_SESSIONS
+from hmx_pipeline.contracts.retention import Cuts
 
 
 class ErasedScope(StrEnum):
@@ -79,6 +80,11 @@ class ErasureMark(Model):
     """Partition of the events topic; each has a mark of its own."""
     before: int
     """Records of this partition below this offset, and their outputs, are erased if a mark covers them."""
+    policy: Annotated[str, Field(exclude_if=lambda policy: not policy)] = ""
+    """Of a retention: what the operator set, as `CLASS:DAYSd,…,sessions:COUNT`."""
+    cuts: Annotated[Cuts, Field(exclude_if=lambda cuts: not cuts)] = Field(default_factory=dict)
+    """Of a retention: class → moment (ms). What is of this class and happened before it is forgotten, wherever it
+    stands. Of all marks of a tenant the latest moment counts."""
 
     @property
     def key(self) -> str:

@@ -19,12 +19,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from pydantic import Field
 
+from hmx_pipeline.compiler import decision_policy
 from hmx_pipeline.compiler.candidate import rank
 from hmx_pipeline.compiler.imported_artifacts import Imported
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
-from hmx_pipeline.compiler.registry import knows
+from hmx_pipeline.compiler.registry import class_of, knows
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
@@ -41,6 +42,7 @@ from hmx_pipeline.contracts.limits import (
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
+from hmx_pipeline.contracts.retention import policy_of
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.fair_shares import FairShares
@@ -248,6 +250,11 @@ class Maps:
         people = self.names_subjects(tenant_id)
         return Trust(agents, people) if agents or people else None
 
+    def weighed(self, tenant_id: str, kind: str, told: list[Contribution]) -> tuple[list[Contribution], bool]:
+        """Return the contributions that an artifact of this kind is compiled from, and whether subjects see it."""
+        trust = self.trust(tenant_id) if kind == decision_policy.NAME and not self.is_team(tenant_id) else None
+        return (told, True) if trust is None else trust.decided(told)
+
     def names_subjects(self, tenant_id: str) -> bool:
         settings = self._settings.get(tenant_id)
         return settings is not None and settings.names_subjects is True
@@ -262,8 +269,9 @@ class Maps:
         return sorted(key for key in self._maps if key.startswith(prefix))
 
     def statements(self, tenant_id: str) -> list[str]:
-        """Return the keys of the tenant's knowledge patterns."""
-        return [key for key in self.patterns(tenant_id) if knows(split_pattern(key)[1].type)]
+        """Return the keys of the tenant's patterns that depend on whom it trusts."""
+        kinds = ((key, split_pattern(key)[1].type) for key in self.patterns(tenant_id))
+        return [key for key, kind in kinds if knows(kind) or kind == decision_policy.NAME]
 
     def under(self, tenant_id: str) -> Under:
         """Return a lookup of the tenant's endings by their form."""
@@ -298,6 +306,13 @@ class Maps:
     def is_team(self, tenant_id: str) -> bool:
         settings = self._settings.get(tenant_id)
         return settings is not None and settings.sharing == "team"
+
+    def taken_by(self, contribution: Contribution) -> str:
+        """Return which policy of the tenant's retention takes a contribution; empty if none does."""
+        settings = self._settings.get(contribution.tenant_id)
+        if settings is None or settings.cuts is None:
+            return ""
+        return policy_of(settings.cuts, contribution.last_at, class_of(contribution.pattern_type))
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Return True if operators have decided on the pattern before, or its tenant has room for one more decision."""

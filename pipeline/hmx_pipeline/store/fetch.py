@@ -24,6 +24,7 @@ from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
 from hmx_pipeline.contracts.pack import Profile, Strategy
+from hmx_pipeline.contracts.retention import Cuts, Retention
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.fingerprints.contents import FingerprintContents
 from hmx_pipeline.retrieval.memory_completeness import Completeness
@@ -41,6 +42,7 @@ from hmx_pipeline.store.layouts import Layouts
 from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
 from hmx_pipeline.store.projection import sample_score
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
+from hmx_pipeline.store.retained_memory import Leaving, leaving
 from hmx_pipeline.store.search import Search, state_version
 from hmx_pipeline.store.source_cache import read_artifact
 from hmx_pipeline.store.stored_digests import digest_of_events
@@ -322,6 +324,10 @@ class Store:
         """Returns what memory holds of an erasure; with `erased`, only the events that these marks hide. Reads all of
         the tenant's memory."""
         return erased_memory.held(self._client, self._keys, erasure, erased)
+
+    def leaving(self, asked: Retention, known: Cuts, now_ms: int) -> Leaving:
+        """Returns what a tenant's retention would take by now. Reads all of its memory."""
+        return leaving(self._client, self._keys, asked, known, now_ms)
 
     def keep_held(self, erasure: Erasure, found: erased_memory.HeldRecords, seconds: int) -> None:
         """Keeps what an erasure covers until its receipt is made."""

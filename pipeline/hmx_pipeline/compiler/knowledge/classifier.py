@@ -33,7 +33,7 @@ _KINDS: Final = (
 _OPENING: Final = 4
 """Number of words that count as the opening."""
 _CODE: Final = re.compile(
-    r"`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
+    r"`[^`]*`|\"[^\"]*\"|„[^“”]*[“”]|“[^”]*”|«[^»]*»|「[^」]*」|『[^』]*』|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
 )
 _NAMED: Final = " \x01 "
 """Stands for code, quotes, paths and the like, whose names say nothing."""

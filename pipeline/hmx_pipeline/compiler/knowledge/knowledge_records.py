@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
-from hmx_pipeline.compiler.knowledge.authority import SHOWN, UNCONFIRMED, Trust
+from hmx_pipeline.compiler.knowledge.authority import SHOWN, Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
 from hmx_pipeline.compiler.knowledge.rulings import ruled
 from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_key, scope_of
 from hmx_pipeline.compiler.registry import KINDS
-from hmx_pipeline.contracts.artifact import TimeRange
+from hmx_pipeline.contracts.artifact import UNCONFIRMED, TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, mean_salience
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing, knowledge_id
 from hmx_pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
