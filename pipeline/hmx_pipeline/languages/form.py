@@ -1,8 +1,8 @@
 """Sentence templates of the language files: words with slots, such as `<s> moved from <old> to <new>`.
 
 Input: a template or a clause. Output: the texts in the slots. The words between two slots are a regular expression
-without capturing groups, compiled when a clause is first read by it. Each is searched once, from left to right, so a clause costs
-one pass per expression.
+without capturing groups, compiled when it is first read with. Each is searched once, from left to right, so a clause
+costs one pass per expression.
 """
 
 import re
