@@ -239,7 +239,7 @@ def _telling(
 ) -> bool:
     """Return True if it says more than an edit and another try. Steps that come before any try are part of the work."""
     if way.again not in _TRIED:
-        return _instead(way) or any(step in acts and mutates(step) for step in way.steps)
+        return way.again in acts or any(step in acts and mutates(step) for step in way.steps)
     if changed or (way.again == "same" and not way.steps):
         return True
     good = [set(after["steps"]) for after in seen if after["worked"]]

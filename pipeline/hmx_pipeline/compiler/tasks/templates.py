@@ -150,6 +150,8 @@ def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) ->
     others = [run for run in runs if run.deeds and run.name not in corrected]
     first = min((run.at for run in others if run.name in having), default=0)
     since = [run for run in others if run.at >= asked[0].at] or [run for run in others if run.at >= first]
+    named = {run.name for run in asked}
+    since = [run for run in since if run.name not in named] or since
     return sum(run.name in having for run in since) / len(since) if since else 0.0
 
 
