@@ -15,8 +15,8 @@ from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
 from hmx_pipeline.doors.codex_transcripts import CodexImport
 from hmx_pipeline.doors.draft import ImportReport
-from hmx_pipeline.doors.gemini_transcripts import GeminiImport
 from hmx_pipeline.doors.eventloom import EventloomImport, is_of_a_log, line_of
+from hmx_pipeline.doors.gemini_transcripts import GeminiImport
 from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/mine")
