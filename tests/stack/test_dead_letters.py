@@ -44,6 +44,7 @@ def asked(service: httpx.Client, headers: dict[str, str], **parameters: Any) -> 
     return dict(answer.json())
 
 
+@pytest.mark.requirement("K-07")
 def test_a_tenant_sees_its_own_letters_without_secrets_and_nobody_elses(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "keys"
     admin, reader = (add(file, Grant("acme", scopes)) for scopes in (frozenset(Scope), USUAL))
