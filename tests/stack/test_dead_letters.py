@@ -11,7 +11,7 @@ import pytest
 
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of
 from hmx_pipeline.kafka.publisher import publish
-from hmx_pipeline.queries import dead_letters
+from hmx_pipeline.queries import rejected_records
 from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add
 from hmx_pipeline.settings import Settings
@@ -44,6 +44,7 @@ def asked(service: httpx.Client, headers: dict[str, str], **parameters: Any) -> 
     return dict(answer.json())
 
 
+@pytest.mark.requirement("K-07")
 def test_a_tenant_sees_its_own_letters_without_secrets_and_nobody_elses(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "keys"
     admin, reader = (add(file, Grant("acme", scopes)) for scopes in (frozenset(Scope), USUAL))
@@ -79,12 +80,12 @@ def test_what_is_long_is_not_shown_and_older_letters_are_said_to_be_left_out(
 ) -> None:
     publish([bad("acme", f"long-{n}", metadata={"note": "x" * 20_000}) for n in range(3)], settings)
     wait_for_stages(settings, 120.0)
-    monkeypatch.setattr(dead_letters, "NEWEST", 1)
-    monkeypatch.setattr(dead_letters, "_STRETCH", 1)
-    found, complete = dead_letters.newest(settings)
+    monkeypatch.setattr(rejected_records, "NEWEST", 1)
+    monkeypatch.setattr(rejected_records, "_STRETCH", 1)
+    found, complete = rejected_records.newest(settings)
     assert not complete
-    monkeypatch.setattr(dead_letters, "NEWEST", 400)
-    found, complete = dead_letters.newest(settings)
+    monkeypatch.setattr(rejected_records, "NEWEST", 400)
+    found, complete = rejected_records.newest(settings)
     long = [letter for letter in found if letter.session.startswith("long-")]
     assert complete
     assert [letter.as_json()["value"] for letter in long] == [None] * 3
@@ -92,11 +93,11 @@ def test_what_is_long_is_not_shown_and_older_letters_are_said_to_be_left_out(
 
 
 def test_what_was_erased_is_hidden_and_what_names_nobody_with_it(settings: Settings) -> None:
-    found, _ = dead_letters.newest(settings)
+    found, _ = rejected_records.newest(settings)
     theirs = next(letter for letter in found if letter.session == "a-1")
     nobodys = next(letter for letter in found if not letter.tenant)
 
-    def hidden(letter: dead_letters.DeadLetter, *, partition: int, before: int) -> bool:
+    def hidden(letter: rejected_records.DeadLetter, *, partition: int, before: int) -> bool:
         marks = [mark_of("acme", ErasedScope.SESSION, "a-1")]
         mark = ErasureMark(erasure_id="e", tenant_id="acme", at=0, marks=marks, partition=partition, before=before)
         erased = Erasures([mark])

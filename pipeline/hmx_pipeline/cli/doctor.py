@@ -35,7 +35,7 @@ _NO_KEYS: Final = "HMX_API_KEYS is not set: whoever reaches the service reads an
 
 
 @dataclass(frozen=True)
-class Finding:
+class SettingCheck:
     check: str
     ok: bool | None
     """None: it was not checked."""
@@ -68,7 +68,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _table(found: Sequence[Finding]) -> Table:
+def _table(found: Sequence[SettingCheck]) -> Table:
     """Folds to the terminal's width, the command that mends on a line of its own."""
     made = Table.grid(padding=(0, 1))
     for each in found:
@@ -78,7 +78,7 @@ def _table(found: Sequence[Finding]) -> Table:
     return made
 
 
-def examined(processes: Sequence[str]) -> Iterator[Finding]:
+def examined(processes: Sequence[str]) -> Iterator[SettingCheck]:
     """Never raises: a check that can't be made is a finding."""
     yield from _unknown()
     try:
@@ -86,16 +86,16 @@ def examined(processes: Sequence[str]) -> Iterator[Finding]:
         settings.credentials(redis=bool(settings.redis_url))
         settings.addresses()
     except SettingsError as error:
-        yield Finding("settings", False, str(error))
+        yield SettingCheck("settings", False, str(error))
         return
-    yield Finding("settings", True, "every setting can be read")
+    yield SettingCheck("settings", True, "every setting can be read")
     yield from _files(settings)
     yield from _kafka(settings, processes)
     yield from _redis(settings)
     yield from _ports(settings)
 
 
-def _unknown() -> Iterator[Finding]:
+def _unknown() -> Iterator[SettingCheck]:
     """Variables that nothing reads: a misspelt one has no effect and no error."""
     known = {f"HMX_{each.name.upper()}{behind}" for each in fields(Settings)
              for behind in ("", *(["_FILE"] if each.metadata == SECRET else []))} | _OTHERS  # fmt: skip
@@ -104,17 +104,17 @@ def _unknown() -> Iterator[Finding]:
             continue
         near = difflib.get_close_matches(name, known, 1)
         said = f"{name} is no setting and has no effect" + (f": did you mean {near[0]}?" if near else "")
-        yield Finding("settings", False, said, f"unset {name}")
+        yield SettingCheck("settings", False, said, f"unset {name}")
 
 
-def _files(settings: Settings) -> Iterator[Finding]:
+def _files(settings: Settings) -> Iterator[SettingCheck]:
     """Files that a process reads when it needs them, and certificates before they expire."""
     for name, path in (("HMX_API_KEYS", settings.api_keys), ("HMX_SEMANTIC", settings.semantic)):
         if path and not os.access(path, os.R_OK):
             mend = "hmx keys new TENANT" if name == "HMX_API_KEYS" else "hmx semantic"
-            yield Finding("files", False, f"{name}: {path} can't be read", mend)
+            yield SettingCheck("files", False, f"{name}: {path} can't be read", mend)
     if not settings.api_keys and settings.host not in ("127.0.0.1", "::1", "localhost"):
-        yield Finding("keys", False, _NO_KEYS, "HMX_API_KEYS=keys.txt hmx keys new TENANT")
+        yield SettingCheck("keys", False, _NO_KEYS, "HMX_API_KEYS=keys.txt hmx keys new TENANT")
     profile = dict(settings.require_kafka().properties)
     named = {name: path for name, path in profile.items() if name in ("ssl.ca.location", "ssl.certificate.location")}
     named |= {"HMX_REDIS_CA": settings.redis_ca, "HMX_TLS_CERTIFICATE": settings.tls_certificate}
@@ -125,10 +125,10 @@ def _files(settings: Settings) -> Iterator[Finding]:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_certificate, settings.tls_key)
         except OSError as error:
-            yield Finding("certificate", False, f"HMX_TLS_CERTIFICATE and HMX_TLS_KEY do not fit: {error}")
+            yield SettingCheck("certificate", False, f"HMX_TLS_CERTIFICATE and HMX_TLS_KEY do not fit: {error}")
 
 
-def _certificate(name: str, path: str) -> Finding:
+def _certificate(name: str, path: str) -> SettingCheck:
     from datetime import UTC, datetime
 
     from cryptography.x509 import load_pem_x509_certificates
@@ -136,15 +136,15 @@ def _certificate(name: str, path: str) -> Finding:
     try:
         end = min(each.not_valid_after_utc for each in load_pem_x509_certificates(Path(path).read_bytes()))
     except ValueError:
-        return Finding("certificate", False, f"{name}: {path} holds no certificate as PEM")
+        return SettingCheck("certificate", False, f"{name}: {path} holds no certificate as PEM")
     left, day = end - datetime.now(UTC), f"{end:%Y-%m-%d}"
     if left.days < 0:
-        return Finding("certificate", False, f"{name}: a certificate in {path} expired on {day}: replace the file")
+        return SettingCheck("certificate", False, f"{name}: a certificate in {path} expired on {day}: replace the file")
     soon = ": replace the file before" if left.days < SOON_DAYS else ""
-    return Finding("certificate", not soon, f"{name}: {path} is valid until {day}{soon}")
+    return SettingCheck("certificate", not soon, f"{name}: {path} is valid until {day}{soon}")
 
 
-def _kafka(settings: Settings, processes: Sequence[str]) -> Iterator[Finding]:
+def _kafka(settings: Settings, processes: Sequence[str]) -> Iterator[SettingCheck]:
     from hmx_pipeline.kafka.acl_rights import check_rights
     from hmx_pipeline.kafka.topic_files import connect, load_topics, metadata, read_cluster
     from hmx_pipeline.kafka.topic_plan import PlanVerdict, plan
@@ -152,34 +152,36 @@ def _kafka(settings: Settings, processes: Sequence[str]) -> Iterator[Finding]:
     profile = settings.require_kafka()
     try:
         settings.require_control_key()
-        yield Finding("control key", True, "is set; it must be the same for all processes")
+        yield SettingCheck("control key", True, "is set; it must be the same for all processes")
     except SettingsError as error:
-        yield Finding("control key", False, str(error), "export HMX_CONTROL_KEY=$(openssl rand -hex 32)")
+        yield SettingCheck("control key", False, str(error), "export HMX_CONTROL_KEY=$(openssl rand -hex 32)")
     admin = connect(profile)
     brokers = _asked(lambda: len(metadata(admin).brokers))
     if isinstance(brokers, str):
-        yield Finding("kafka", False, f"{profile}: {brokers}", "hmx up" if profile.protocol == "PLAINTEXT" else "")
+        yield SettingCheck("kafka", False, f"{profile}: {brokers}", "hmx up" if profile.protocol == "PLAINTEXT" else "")
         return
-    yield Finding("kafka", True, f"{profile} answers, brokers: {brokers}")
+    yield SettingCheck("kafka", True, f"{profile} answers, brokers: {brokers}")
     specs = load_topics(prefix=settings.topic_prefix)
     wanted = _asked(lambda: plan(specs, read_cluster(admin, [spec.topic for spec in specs])))
     if isinstance(wanted, str):
-        yield Finding("topics", None, f"their settings can't be compared with this login: {wanted}")
+        yield SettingCheck("topics", None, f"their settings can't be compared with this login: {wanted}")
     elif wanted.verdict is PlanVerdict.CLEAN:
-        yield Finding("topics", True, f"all {len(specs)} exist, with the settings of topics/*.yaml")
+        yield SettingCheck("topics", True, f"all {len(specs)} exist, with the settings of topics/*.yaml")
     else:
         lack = [f"{len(wanted.creations)} of {len(specs)} are missing"] if wanted.creations else []
         lack += sorted({f"{each.topic} {each.setting}={each.old}, not {each.new}" for each in wanted.changes})
         lack += [f"{each.change.topic} {each.change.setting}: {each.reason}" for each in wanted.refusals]
-        yield Finding("topics", False, "; ".join(lack), "hmx topics plan" if wanted.refusals else "hmx topics apply")
+        yield SettingCheck(
+            "topics", False, "; ".join(lack), "hmx topics plan" if wanted.refusals else "hmx topics apply"
+        )
     for process in processes if profile.protocol != "PLAINTEXT" else ():
         lacking = _asked(partial(check_rights, profile, process, settings.topic_prefix))
         mend = f"hmx acls --process {process}" if lacking else ""
-        yield Finding("rights", lacking is None, lacking or f"Kafka grants what the {process} needs", mend)
+        yield SettingCheck("rights", lacking is None, lacking or f"Kafka grants what the {process} needs", mend)
     yield from _newest(admin, settings)
 
 
-def _newest(admin: "AdminClient", settings: Settings) -> Iterator[Finding]:
+def _newest(admin: "AdminClient", settings: Settings) -> Iterator[SettingCheck]:
     """The append time of the newest event: brokers stamp records, and one can't be of the future."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
@@ -199,14 +201,14 @@ def _newest(admin: "AdminClient", settings: Settings) -> Iterator[Finding]:
         yield _clock("Kafka's newest event", max(0.0, at - time.time()))
 
 
-def _clock(whose: str, apart: float) -> Finding:
+def _clock(whose: str, apart: float) -> SettingCheck:
     if apart > _APART_S:
         said = f"{whose} and this machine's clock are {apart:,.0f} s apart: set both by NTP"
-        return Finding("clock", False, said, "timedatectl set-ntp true")
-    return Finding("clock", True, f"{whose} agrees with this machine's clock")
+        return SettingCheck("clock", False, said, "timedatectl set-ntp true")
+    return SettingCheck("clock", True, f"{whose} agrees with this machine's clock")
 
 
-def _redis(settings: Settings) -> Iterator[Finding]:
+def _redis(settings: Settings) -> Iterator[SettingCheck]:
     from hmx_pipeline.store.atomic_blocks import EvictingError, connect, reachable, refuse_eviction
 
     def now() -> float:
@@ -217,36 +219,36 @@ def _redis(settings: Settings) -> Iterator[Finding]:
     try:
         client = connect(*settings.require_redis())
     except SettingsError as error:
-        yield Finding("redis", False, str(error), "hmx up" if not settings.redis_url else "")
+        yield SettingCheck("redis", False, str(error), "hmx up" if not settings.redis_url else "")
         return
     there = _asked(now)
     where = without_password(settings.redis_url)
     if isinstance(there, str):
-        yield Finding("redis", False, f"{where}: {there}")
+        yield SettingCheck("redis", False, f"{where}: {there}")
         return
-    yield Finding("redis", True, f"{where} answers")
+    yield SettingCheck("redis", True, f"{where} answers")
     try:
         refuse_eviction(client)
-        yield Finding("redis", True, "it evicts nothing")
+        yield SettingCheck("redis", True, "it evicts nothing")
     except EvictingError as error:
         said, _, mend = str(error).partition(". Run: ")
-        yield Finding("redis", False, said, mend.partition(" (")[0])
+        yield SettingCheck("redis", False, said, mend.partition(" (")[0])
     yield _clock("Redis", abs(there - time.time()))
 
 
-def _ports(settings: Settings) -> Iterator[Finding]:
+def _ports(settings: Settings) -> Iterator[SettingCheck]:
     if local.status(settings.state) is not None:
-        yield Finding("ports", None, "the stack of this folder runs, on ports of its own")
+        yield SettingCheck("ports", None, "the stack of this folder runs, on ports of its own")
         return
     for process in _PROCESSES:
         port = getattr(settings, f"{process}_port")
         if is_free(port, settings.host):
-            yield Finding("ports", True, f"{port} is free for the {process}")
+            yield SettingCheck("ports", True, f"{port} is free for the {process}")
         elif readiness(f"http://127.0.0.1:{port}")[1] == NO_ANSWER:
             said = f"{port}, for the {process}, is in use by another program"
-            yield Finding("ports", False, said, f"export HMX_{process.upper()}_PORT={port + 1000}")
+            yield SettingCheck("ports", False, said, f"export HMX_{process.upper()}_PORT={port + 1000}")
         else:
-            yield Finding("ports", None, f"{port} is in use: a {process} may run there already")
+            yield SettingCheck("ports", None, f"{port} is in use: a {process} may run there already")
 
 
 def _asked(ask: Callable[[], T]) -> T | str:

@@ -13,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
-from hmx_pipeline.queries import context_pack, dead_letters
+from hmx_pipeline.queries import context_pack, rejected_records
 from hmx_pipeline.service import (
     dead_letter_routes,
     docs,
@@ -108,7 +108,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.erased = TtlCache(lambda: Erasures(erasure_marks(kafka, settings.topic_prefix)), KEPT_S)
     app.state.damaged = TtlCache(store.damaged, KEPT_S)
     app.state.letters = TtlCache(
-        lambda: dead_letters.newest(settings), dead_letter_routes.KEPT_S, dead_letter_routes.KEPT_TIMES
+        lambda: rejected_records.newest(settings), dead_letter_routes.KEPT_S, dead_letter_routes.KEPT_TIMES
     )
     app.state.overview = overview.Overview(settings)
     app.state.bodies = Bodies()

@@ -17,7 +17,7 @@ from hmx_pipeline.contracts.episode import subject_of
 from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.topic_files import TopicsError
-from hmx_pipeline.queries.dead_letters import DeadLetter
+from hmx_pipeline.queries.rejected_records import DeadLetter
 from hmx_pipeline.service.access import Operator, grant_of
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.streams import erased_of
