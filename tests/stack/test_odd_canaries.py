@@ -1,4 +1,5 @@
-"""A person's word where nobody looks for one (tags, tools, options, keys, types of events) reaches nobody else."""
+"""A person's word where nobody looks for one (tags, tools, options, keys, event types) reaches nobody else: no pack,
+record, shared artifact or fingerprint holds it."""
 
 import logging
 from collections.abc import Iterator

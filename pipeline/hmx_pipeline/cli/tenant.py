@@ -34,7 +34,7 @@ def set_(
     subjects state the same. `team`: all subjects share them, except what is about somebody's own things.
 
     `trusted_agents`: typed events of these agents, such as context.policy, state rules and facts for all subjects, and
-    outrank users. Typed events of other agents count like an assistant. An empty value trusts no agent.
+    outrank users. Those of other agents count like an assistant's words. An empty value trusts no agent.
 
     `retention`: what is older than DAYS leaves memory, of `all`, `episodes`, `artifacts`, `knowledge` or an event type;
     `sessions` keeps the latest COUNT. All policies are given at once; an empty value keeps everything from here on.

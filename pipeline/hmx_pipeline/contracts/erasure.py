@@ -1,7 +1,7 @@
-"""An operator's erasure: what a subject, a session or the whole tenant has left in memory goes, up to a moment.
+"""An operator's erasure: removes from memory what a subject, a session or the whole tenant left there up to a moment.
 
-The event in the log names what is erased. Beyond the log there are only marks, hashes of names, so that what reminds
-of an erasure does not remind of the person.
+The event in the log names what is erased. Everywhere else there are only marks, which are hashes of names, so that the
+trace of an erasure does not name the person.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def mark_of(tenant_id: str, scope: ErasedScope, name: str) -> str:
 
 
 def marks_on(tenant_id: str, session_id: str, subject: str) -> list[str]:
-    """Return the marks that cover what is of this session and subject. Whoever asks many erasures makes them once."""
+    """Return the marks that cover a session and its subject. Compute them once to ask many erasures."""
     of_subject = [mark_of(tenant_id, ErasedScope.SUBJECT, subject)] if subject else []
     return [
         mark_of(tenant_id, ErasedScope.SESSION, session_id),

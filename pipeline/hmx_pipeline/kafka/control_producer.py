@@ -27,11 +27,11 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
 
 DELIVERY_MS: Final = 15_000
-"""Minimum timeout, because a sent record may still arrive and the result should be known."""
+"""Timeout of a delivery. A shorter one would leave it open whether a sent record arrives."""
 
 
 def append_archive(settings: Settings, decided: Archive) -> None:
-    """Appends the end of an artifact to the tenant's events partition."""
+    """Appends the decision to archive an artifact to the tenant's events partition."""
     partition = _partition_of(settings, decided.tenant_id)
     append_control(settings, "archive", [(partition, archive(decided, partition, _now_ms()))])
 

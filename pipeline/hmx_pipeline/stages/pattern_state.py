@@ -2,7 +2,7 @@
 
 | key | record |
 |---|---|
-| `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, also once it is withdrawn |
+| `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, kept after it is withdrawn |
 | `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
 | `t/tenant` | TenantSettings: what an operator set for a tenant, and whether it names subjects |
@@ -94,7 +94,7 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ErasureState(msgspec.Struct, frozen=True, kw_only=True):
-    """An erasure, kept as long as decisions on what it took may still come."""
+    """An erasure, kept while decisions on erased records may still arrive."""
 
     at: int
     forget_at: int
@@ -260,7 +260,7 @@ class Maps:
         return settings is not None and settings.names_subjects is True
 
     def has_erased(self, tenant_id: str, since: int) -> bool:
-        """Return True if an erasure since then took something of the tenant."""
+        """Return True if an erasure of the tenant is as new as `since`, or newer."""
         return any(each.at >= since for each in self._erased.get(join_key(tenant_id), {}).values())
 
     def patterns(self, tenant_id: str) -> list[str]:
@@ -287,7 +287,7 @@ class Maps:
         return self._made.get(_tenant_of(pattern), set())
 
     def gone(self, pattern: str) -> list[str]:
-        """Return those of them without contributions, except the last that lost theirs."""
+        """Return the made patterns that have no contributions left, except those that lost them last."""
         left = sorted(self._gone.get(_tenant_of(pattern), {}).items(), key=lambda one: (one[1], one[0]))
         return [key for key, _ in left[:-TASKS_GONE]]
 
@@ -315,7 +315,7 @@ class Maps:
         return policy_of(settings.cuts, contribution.last_at, class_of(contribution.pattern_type))
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
-        """Return True if it is no new decision, or its tenant has room for one more."""
+        """Return True if operators have decided on the pattern before, or its tenant has room for one more decision."""
         return state.decided or self._decided[_tenant_of(pattern)] < TENANT_DECISIONS
 
     def pause_ms(self, pattern: str) -> int:
@@ -325,8 +325,8 @@ class Maps:
         return max(least, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
 
     def surplus(self, key: str, contribution: Contribution) -> Surplus | None:
-        """Return what must go when this contribution comes: the highest rank of its pattern or tenant, if that is full.
-        This may be the contribution itself."""
+        """Return which contribution to drop when this one arrives: if its pattern or tenant is full, the one with the
+        highest rank there. It may be this one."""
         pattern, tenant = pattern_key(contribution), contribution.tenant_id
         known = self.of(pattern)
         if key in known:
@@ -340,7 +340,7 @@ class Maps:
         return None
 
     def too_much(self) -> str | None:
-        """Return what must go because the partition is too large; this may be the contribution that has just come."""
+        """Return which contribution to drop because the partition is too large. It may be the one just arrived."""
         if self._bytes.total <= PARTITION_CONTRIBUTION_BYTES:
             return None
         return self._highest_of(self._bytes.most())[1]

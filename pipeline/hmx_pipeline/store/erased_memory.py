@@ -88,15 +88,20 @@ class Erasures:
     def hides_episode(self, fields: Json) -> bool:
         """Returns whether an episode is erased. Raises KeyError for what is no episode."""
         own = fields["metadata"][RESERVED]
-        marks = self._marks.get(own["tenant_id"])
-        if not marks:
+        if own["tenant_id"] not in self._marks:
             return False
         if self.episode_taken_by(fields):
             return True
-        at, offset = own["origin"]["partition"], own["origin"]["offset"]
-        covering = marks_on(own["tenant_id"], fields["sessionId"], subject_of(fields))
+        place = own["origin"]["partition"], own["origin"]["offset"]
+        return self.hides_event(own["tenant_id"], fields["sessionId"], subject_of(fields), place)
+
+    def hides_event(self, tenant_id: str, session_id: str, subject: str, place: tuple[int, int]) -> bool:
+        """`place`: its partition and offset. What names no tenant is hidden if anything there was erased."""
+        covering = marks_on(tenant_id, session_id, subject)
+        known = [self._marks.get(tenant_id, {})] if tenant_id else self._marks.values()
         return any(
-            mark.partition == at and offset < mark.before and not names.isdisjoint(covering)
+            mark.partition == place[0] and place[1] < mark.before and not (tenant_id and names.isdisjoint(covering))
+            for marks in known
             for mark, names in marks.values()
         )
 
