@@ -215,6 +215,19 @@ def test_what_a_tools_span_lacks_the_models_words_have(given: Json, success: boo
         assert found[2][1]["result"] == RESULT
 
 
+def test_openllmetry_wraps_what_langchain_and_its_own_decorators_give_and_take() -> None:
+    message = {"content": json.dumps(RESULT), "tool_call_id": "call_1", "status": "success"}
+    langchain = {"input_str": "{'id': 'A7'}", "inputs": ARGUMENTS, "kwargs": {"tool_call_id": "call_1"}}
+    for taken, gave in (
+        (langchain, {"output": {"lc": 1, "kwargs": message}, "kwargs": {}}),
+        ({"args": [], "kwargs": ARGUMENTS}, RESULT),
+    ):
+        given = {"traceloop.entity.name": "get_order", "traceloop.entity.input": json.dumps(taken)}
+        kind = {"traceloop.span.kind": "tool", "traceloop.entity.output": json.dumps(gave)}
+        (call, result) = told(mapped([span(2, {**CONVERSATION, **given, **kind})]))
+        assert (call[1]["tool_name"], call[1]["arguments"], result[1]["result"]) == ("get_order", ARGUMENTS, RESULT)
+
+
 def test_calls_that_look_alike_are_not_guessed() -> None:
     calls = [("call_1", "get_order", {"id": "A7"}), ("call_2", "get_order", {"id": "B8"})]
     asked = span(1, {**CONVERSATION, **semantic(HISTORY[:2], {**HISTORY[2], "calls": calls})})
