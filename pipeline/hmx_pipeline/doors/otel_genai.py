@@ -111,6 +111,7 @@ class _Mapping:
         self._subjects: dict[str, str] = {}
         self._announced: dict[tuple[str, str], list[ToolUse]] = defaultdict(list)
         """Trace and tool → calls that models have asked for, and no span has told of yet."""
+        self._by_id: dict[tuple[str, str], ToolUse] = {}
         self._failing: set[str] = set()
         """Traces of which a failure was told: it ends the spans around it, too."""
         for one in records:
@@ -164,35 +165,36 @@ class _Mapping:
     def _chat(self, index: int, chat: Chat) -> None:
         record = self._records[index]
         self._mapped.left_out.update(chat.unread)
+        drafts = [*self._news(record, chat.told), *_answers(record, chat.said)]
         for call in (call for one in chat.said for call in one.calls):
             self._announced[record.trace_id, call.name].append(call)
-        drafts = [*self._news(chat.told), *_answers(record, chat.said)]
+            self._by_id[record.trace_id, call.call_id] = call
         if record.failed:
             drafts.append(_Drafted(_error(record)))
         self._add(index, drafts)
 
-    def _news(self, told: list[ChatMessage]) -> Iterator[_Drafted]:
-        """Yield what was told since the model's last words: it alone is new."""
-        ended = max((at for at, one in enumerate(told) if one.role == "assistant"), default=-1)
-        last = told[ended] if ended >= 0 else ChatMessage("assistant")
-        asked = next((one.text for one in reversed(told[: max(0, ended)]) if one.role == "user" and one.text), "")
-        calls = list(last.calls)
-        seen: Counter[str] = Counter()
-        for one in told[ended + 1 :]:
-            for answer in one.answers:
+    def _news(self, record: OtelRecord, told: list[ChatMessage]) -> Iterator[_Drafted]:
+        """Yield what was told since the model's last words: it alone is new. What came before makes it one event; where
+        nothing did, the trace does."""
+        said = [one for one in told if one.role != "system"]
+        ended = max((at for at, one in enumerate(said) if one.role == "assistant"), default=-1)
+        calls = list(said[ended].calls) if ended >= 0 else []
+        before = _digest("" if ended >= 0 else record.trace_id, said[: ended + 1])
+        for one in said[ended + 1 :]:
+            before = _digest(before, one)
+            for place, answer in enumerate(one.answers):
                 call = next((call for call in calls if call.call_id == answer.call_id), None)
                 if call is not None:
                     calls.remove(call)
-                else:
-                    call = ToolUse(answer.call_id, answer.name, {})
+                else:  # the model's server remembers it
+                    known = self._by_id.get((record.trace_id, answer.call_id))
+                    call = known or ToolUse(answer.call_id, answer.name, {})
                 if call.name:
-                    yield from _outcome(call, answer.result, _digest(asked, last.text, *call))
+                    yield from _outcome(call, answer.result, f"{before}/{place}")
                 else:
                     self._mapped.left_out["results without a call"] += 1
             if one.role == "user" and one.text.strip():
-                seen[one.text] += 1
-                key = f"said/{_digest(last.text, [call[:2] for call in last.calls], one.text, seen[one.text])}"
-                yield _Drafted(_message("user", one.text, key))
+                yield _Drafted(_message("user", one.text, f"said/{before}"))
         if calls:
             self._mapped.left_out["calls without a result"] += len(calls)
 
