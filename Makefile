@@ -19,14 +19,14 @@ override PATH := /usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mine test check docs docs-site test-web test-chart test-clients test-slow compiled test-compiled bench quality act \
+.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-slow compiled test-compiled bench quality act \
 	conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, show what came out
-	@$(BIN)/hmx demo
+demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, tell what came out (KEEP=1: leave it running)
+	@$(BIN)/hmx demo $(if $(KEEP),--keep)
 
 mine: venv  ## import your coding agent's transcripts, and show the ten most useful things learnt (PATH=… or ~/.claude/projects)
 	@$(BIN)/hmx mine $(TRANSCRIPTS)
@@ -39,6 +39,9 @@ check: lint  ## lint, types, import contracts and the quick pure tests: under tw
 
 docs: venv  ## write the generated parts of the pages under docs/ anew
 	@$(BIN)/python -m tests.support.documents
+
+drawings: venv  ## draw the Mermaid blocks of the pages that changed, with npm and Chromium
+	@$(BIN)/python -m tests.support.drawings
 
 docs-site: venv  ## the documentation as a site under build/site, with search, that works offline; ends where a link leads nowhere
 	@[ -d $(VENV)/site ] || $(PIP) --require-hashes --target $(VENV)/site -r tests/site/requirements.lock

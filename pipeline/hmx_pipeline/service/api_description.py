@@ -43,6 +43,27 @@ EXAMPLES: Final[Mapping[str, object]] = {
         "session_id": "my-session",
         "prompt": "Deploy payments",
     },
+    "post_traces": {
+        "resourceSpans": [
+            {
+                "scopeSpans": [
+                    {
+                        "spans": [
+                            {
+                                "traceId": "5b8efff798038103d269b633813fc60c",
+                                "spanId": "eee19b7ec3c1b174",
+                                "name": "execute_tool get_order",
+                                "startTimeUnixNano": "1794776400000000000",
+                                "endTimeUnixNano": "1794776400100000000",
+                                "attributes": [{"key": "gen_ai.tool.name", "value": {"stringValue": "get_order"}}],
+                            }
+                        ]
+                    }
+                ]
+            }
+        ]
+    },
+    "post_logs": {"resourceLogs": []},
 }
 """Operation → body in JSON."""
 

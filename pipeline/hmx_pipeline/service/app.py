@@ -13,8 +13,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
-from hmx_pipeline.queries import context_pack
+from hmx_pipeline.queries import context_pack, rejected_records
 from hmx_pipeline.service import (
+    dead_letter_routes,
     docs,
     documentation,
     erasure_routes,
@@ -24,6 +25,7 @@ from hmx_pipeline.service import (
     knowledge_routes,
     mcp_route,
     memory,
+    otel_routes,
     overview,
     page,
     problems,
@@ -105,10 +107,15 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.completing = CompletenessHeader(store)
     app.state.erased = TtlCache(lambda: Erasures(erasure_marks(kafka, settings.topic_prefix)), KEPT_S)
     app.state.damaged = TtlCache(store.damaged, KEPT_S)
+    app.state.letters = TtlCache(
+        lambda: rejected_records.newest(settings), dead_letter_routes.KEPT_S, dead_letter_routes.KEPT_TIMES
+    )
     app.state.overview = overview.Overview(settings)
     app.state.bodies = Bodies()
     app.state.parsing = FairTurns(events.AT_ONCE, events.AT_ONCE_EACH)
     app.state.reading = FairTurns(READING, READING_EACH)
+    app.state.searching = FairTurns(session_routes.AT_ONCE, session_routes.AT_ONCE_EACH)
+    app.state.session_places = session_routes.SessionPlaces()
     app.state.fingerprints = FairTurns(fingerprint_routes.AT_ONCE, fingerprint_routes.AT_ONCE_EACH)
     app.state.packs = FairTurns(context_pack.AT_ONCE, context_pack.AT_ONCE_EACH)
     app.state.mcp = FairTurns(mcp_route.AT_ONCE, mcp_route.AT_ONCE_EACH)
@@ -123,7 +130,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(TamperedError, _tampered)
     app.add_middleware(AllowedHosts, names=AllowedNames(settings) if app.state.access.open else None)
     app.add_middleware(RequestMetrics)
-    for module in (events, websocket, streams):
+    for module in (events, websocket, streams, dead_letter_routes):
         app.include_router(module.router, dependencies=[NEGOTIATED])
     for module in (knowledge_routes, erasure_routes, memory, fingerprint_routes, session_routes, overview):
         app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
@@ -136,6 +143,7 @@ def create_app(settings: Settings) -> FastAPI:
         )
     app.include_router(mcp_route.router, tags=["MCP"])
     app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
+    app.include_router(otel_routes.router, tags=["OpenTelemetry"], responses=answer_envelope.FAILED)
     return app
 
 
