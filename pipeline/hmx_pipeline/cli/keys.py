@@ -15,7 +15,9 @@ from hmx_pipeline.settings import Settings
 SURE: Final = 8
 """Shortest id prefix that `revoke` accepts."""
 
-group = typer.Typer(no_args_is_help=True, help="API keys of the service, in the file that HMX_API_KEYS names.")
+group = typer.Typer(
+    no_args_is_help=True, help="Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."
+)
 
 
 @group.command()
@@ -28,7 +30,7 @@ def new(
         str | None, typer.Option(help="The only person whose memory the key opens, beside what the tenant shares.")
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(help="The only agent whose events the key writes; without one it proves no agent.")
+        str | None, typer.Option(help="The only agent whose events the key writes; only then is it proven.")
     ] = None,
 ) -> None:
     """Creates an API key: prints it once, and adds its SHA-256 to the file. Services accept it from the next request.

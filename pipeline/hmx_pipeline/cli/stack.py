@@ -17,6 +17,7 @@ from hmx_pipeline.settings import Settings
 
 def up(
     nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 to survive the loss of one.")] = 1,
+    small: Annotated[bool, typer.Option("--small", help="Less memory for Kafka: all of it begins at 0.6 GB.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of the last run.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run until ^C instead of detaching.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print components as JSON; not with --foreground.")] = False,
@@ -28,10 +29,10 @@ def up(
     settings = Settings.load()
     try:
         if foreground:
-            _in_foreground(settings, nodes, fresh)
+            _in_foreground(settings, nodes, small, fresh)
         else:
             with saying("starting") as say:
-                running = local.up(settings.state, nodes=nodes, fresh=fresh, progress=say)
+                running = local.up(settings.state, nodes=nodes, small=small, fresh=fresh, progress=say)
             if as_json:
                 print_json(running)
             else:
@@ -97,9 +98,9 @@ def end_as_by_interrupt() -> None:
         signal.signal(number, leave)
 
 
-def _in_foreground(settings: Settings, nodes: int, fresh: bool) -> None:
+def _in_foreground(settings: Settings, nodes: int, small: bool, fresh: bool) -> None:
     end_as_by_interrupt()
-    stack = local.Stack(settings.state, nodes=nodes, pipeline=True, fresh=fresh, progress=ERR.print)
+    stack = local.Stack(settings.state, nodes=nodes, pipeline=True, small=small, fresh=fresh, progress=ERR.print)
     with stack:
         running = local.status(settings.state)
         assert running is not None, "this process started it"

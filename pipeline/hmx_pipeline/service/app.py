@@ -25,6 +25,7 @@ from hmx_pipeline.service import (
     knowledge_routes,
     mcp_route,
     memory,
+    otel_routes,
     overview,
     page,
     problems,
@@ -35,6 +36,7 @@ from hmx_pipeline.service import (
 )
 from hmx_pipeline.service.access import Access
 from hmx_pipeline.service.allowed_hosts import AllowedHosts, AllowedNames
+from hmx_pipeline.service.api_description import HIPPOCORTEX, DescribedApp, operation_id
 from hmx_pipeline.service.body import Bodies
 from hmx_pipeline.service.completeness_header import REPORTED, CompletenessHeader
 from hmx_pipeline.service.event_log import EventLog
@@ -52,6 +54,7 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableError, TamperedError
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.layouts import ReplacedError
 from hmx_pipeline.topology import EVENTS
 
 READING, READING_EACH = 16, 8
@@ -88,8 +91,9 @@ def create_app(settings: Settings) -> FastAPI:
         await run_in_threadpool(log.close)
         await run_in_threadpool(memory.close)
 
-    app = FastAPI(
+    app = DescribedApp(
         title="HMX",
+        generate_unique_id_function=operation_id,
         version="1.0",
         description=DESCRIPTION,
         lifespan=running,
@@ -110,6 +114,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.bodies = Bodies()
     app.state.parsing = FairTurns(events.AT_ONCE, events.AT_ONCE_EACH)
     app.state.reading = FairTurns(READING, READING_EACH)
+    app.state.searching = FairTurns(session_routes.AT_ONCE, session_routes.AT_ONCE_EACH)
+    app.state.session_places = session_routes.SessionPlaces()
     app.state.fingerprints = FairTurns(fingerprint_routes.AT_ONCE, fingerprint_routes.AT_ONCE_EACH)
     app.state.packs = FairTurns(context_pack.AT_ONCE, context_pack.AT_ONCE_EACH)
     app.state.mcp = FairTurns(mcp_route.AT_ONCE, mcp_route.AT_ONCE_EACH)
@@ -133,10 +139,11 @@ def create_app(settings: Settings) -> FastAPI:
     for module in (capture, learn, synthesize, export, usage):
         reads = [REPORTED] if module in (learn, synthesize, export) else []
         app.include_router(
-            module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=answer_envelope.DOCUMENTED
+            module.router, prefix="/v1", tags=[HIPPOCORTEX], dependencies=reads, responses=answer_envelope.DOCUMENTED
         )
     app.include_router(mcp_route.router, tags=["MCP"])
     app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
+    app.include_router(otel_routes.router, tags=["OpenTelemetry"], responses=answer_envelope.FAILED)
     return app
 
 
@@ -151,7 +158,9 @@ def _unreachable(store: Store) -> str | None:
 
 async def _away(request: Request, error: Exception) -> Response:
     detail = f"{error}. Try again; /readyz shows when it is back"
-    return answer(request.scope, ProblemKind.REDIS_UNAVAILABLE, detail, problems.RETRY)
+    filling = isinstance(error, ReplacedError)
+    kind = ProblemKind.MEMORY_INCOMPLETE if filling else ProblemKind.REDIS_UNAVAILABLE
+    return answer(request.scope, kind, detail, problems.RETRY)
 
 
 async def _tampered(request: Request, error: Exception) -> Response:

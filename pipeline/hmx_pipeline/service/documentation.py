@@ -20,10 +20,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from hmx_pipeline.service import page
+from hmx_pipeline.service.access import VISITOR
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 
 _PACKAGED: Final = Path(__file__).resolve().parents[1] / "docs"
 FOLDER: Final = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).resolve().parents[3] / "docs"
+WORDS: Final = 8
+"""Words of a search that count."""
 FOUND: Final = 20
 """Sections shown of a search."""
 AROUND: Final = 120
@@ -67,6 +70,8 @@ class PageSection(NamedTuple):
     slug: str
     title: str
     text: str
+    folded: str
+    """The text as it is searched."""
 
 
 @cache
@@ -92,11 +97,11 @@ async def index() -> Response:
     return shown("index.md")
 
 
-@router.get("/docs/search")
+@router.get("/docs/search", dependencies=[VISITOR])
 def search(q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """Shows the sections that have all words, those with the words in their titles first."""
-    words = q.casefold().split()
-    found = [one for one in sections() if words and all(word in one.text.casefold() for word in words)]
+    words = [*dict.fromkeys(q.casefold().split())][:WORDS]
+    found = [one for one in sections() if words and all(word in one.folded for word in words)]
     found.sort(key=lambda one: (-sum(word in one.title.casefold() for word in words), one.page, one.slug))
     rows = [
         f'<li><a href="/docs/{escape(one.page)}#{one.slug}">{escape(one.title)}</a> '
@@ -176,7 +181,7 @@ def _sections(name: str) -> Iterator[PageSection]:
     for part in re.split(r"^(?=#{1,4} )", pages()[name], flags=re.MULTILINE):
         title = part.partition("\n")[0].lstrip("# ")
         if title:
-            yield PageSection(name, slug(title), re.sub(r"[`*]", "", title), part)
+            yield PageSection(name, slug(title), re.sub(r"[`*]", "", title), part, part.casefold())
 
 
 def _around(text: str, word: str) -> str:

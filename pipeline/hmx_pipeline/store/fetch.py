@@ -24,6 +24,7 @@ from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
 from hmx_pipeline.contracts.pack import Profile, Strategy
+from hmx_pipeline.contracts.retention import Cuts, Retention
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.fingerprints.contents import FingerprintContents
 from hmx_pipeline.retrieval.memory_completeness import Completeness
@@ -37,9 +38,11 @@ from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
+from hmx_pipeline.store.layouts import Layouts
 from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
 from hmx_pipeline.store.projection import sample_score
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
+from hmx_pipeline.store.retained_memory import Leaving, leaving
 from hmx_pipeline.store.search import Search, state_version
 from hmx_pipeline.store.source_cache import read_artifact
 from hmx_pipeline.store.stored_digests import digest_of_events
@@ -103,6 +106,7 @@ class Store:
         self._keys = keys
         self._blocks = Blocks(client, keys)
         self._search = Search(client, keys)
+        self.layouts: Final = Layouts(client, keys)
 
     def capturing(self, epoch_ms: int) -> CaptureCoordination:
         """Returns the capture coordination in the same Redis."""
@@ -240,8 +244,7 @@ class Store:
         return found
 
     def session_contributions(self, tenant_id: str, session_id: str, segment_ids: Sequence[str]) -> list[Json]:
-        """Returns the contributions of those of a session's segments that have these ids, which are those of their
-        first events."""
+        """Returns the contributions of these segments of a session. A segment's id is that of its first event."""
         samples, wanted = self._keys.tenant(tenant_id).samples, set(segment_ids)
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for score in (sample_score(session_id, each) for each in segment_ids):
@@ -321,6 +324,10 @@ class Store:
         """Returns what memory holds of an erasure; with `erased`, only the events that these marks hide. Reads all of
         the tenant's memory."""
         return erased_memory.held(self._client, self._keys, erasure, erased)
+
+    def leaving(self, asked: Retention, known: Cuts, now_ms: int) -> Leaving:
+        """Returns what a tenant's retention would take by now. Reads all of its memory."""
+        return leaving(self._client, self._keys, asked, known, now_ms)
 
     def keep_held(self, erasure: Erasure, found: erased_memory.HeldRecords, seconds: int) -> None:
         """Keeps what an erasure covers until its receipt is made."""

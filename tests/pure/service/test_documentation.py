@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from hmx_pipeline.service import documentation, problems
+from hmx_pipeline.service.access import Access
 from tests.support.documents import DOCS
 from tests.support.drawings import FOLDER, blocks, file_of
 
@@ -16,7 +17,12 @@ NAMES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
+    return served(per_minute=0)
+
+
+def served(per_minute: int) -> TestClient:
     app = FastAPI(docs_url=None, redirect_slashes=False)
+    app.state.access = Access("", per_minute)
     app.include_router(documentation.router)
     problems.install(app)
     return TestClient(app)
@@ -72,6 +78,15 @@ def test_a_search_finds_sections_with_all_words_those_with_them_in_the_title_fir
     assert "0 sections" in nothing
     assert marks not in nothing
     assert "0 sections" in client.get("/docs/search").text
+
+
+def test_visitors_share_a_limit_of_searches_and_a_search_has_few_words() -> None:
+    limited = served(per_minute=2)
+    words = "kafka redis log of the and a to"
+    for asked in (words, f"{words} {words} nowhere written"):
+        assert "<li>" in limited.get("/docs/search", params={"q": asked}).text, asked
+    assert limited.get("/docs/search", params={"q": "kafka"}).status_code == 429
+    assert limited.get("/docs/").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["nope.md", "..%2FREADME.md", "%2Fetc%2Fpasswd", "index.md%00", "images/page.png"])
