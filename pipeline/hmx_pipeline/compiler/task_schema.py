@@ -90,6 +90,8 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
 def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
     """Return True if some step that is always done leaves nothing open, and, if most runs change something, some that
     does: always done, or what a goal asks for. What only looks leads to no goal."""
+    if _is_course(found):
+        return any(map(_telling, found.steps))
     required = [step for step in found.steps if not step.optional]
     settled = [step for step in found.steps if _settled(step)]
     acted = sum(any(mutates(deed.name) for deed in run_of(c).deeds) for c in good)
@@ -98,6 +100,10 @@ def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
         for step in settled
     )
     return leads and any(step in settled for step in required) and _said(found)
+
+
+def _is_course(found: Procedure) -> bool:
+    return found.alike and len({step.template.program for step in found.steps}) >= _COURSE
 
 
 def _acts(step: ProcedureStep) -> bool:
@@ -110,9 +116,7 @@ def _said(found: Procedure) -> bool:
     different ones; else by more such steps; without any goal, by steps that are mostly the same each time."""
     if not found.goals:
         return 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
-    if found.alike and len({step.template.program for step in found.steps}) >= _COURSE:
-        return True
-    return (4 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
+    return _is_course(found) or (4 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
 
 
 def _telling(step: ProcedureStep) -> bool:
