@@ -83,6 +83,8 @@ class Settings:
     """Port of the worker's health checks and metrics."""
     materialiser_port: int = 8082
     """Port of the materialiser's health checks and metrics."""
+    source_port: int = 0
+    """Port of the health checks and metrics of `hmx source`; 0: none."""
     processes: str = ""
     """Addresses of workers and materialisers for status views: worker=http://host:8081,materialiser=http://…"""
     ready_lag_s: int = 60

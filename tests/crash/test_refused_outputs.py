@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.audit.replay import replay
 from hmx_pipeline.contracts.headers import OMITTED, ORIGIN_OFFSET, REASON, header
-from hmx_pipeline.contracts.limits import BATCH_RECORDS, RECORD_BYTES
+from hmx_pipeline.contracts.limits import BATCH_RECORDS, RECORD_BYTES, REFUSED_BYTES
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.runtime.transaction import RestoredState, UnsendableError
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.stages.executor import Effects, Executor
+from hmx_pipeline.stages.executor import Effects, Executor, Unsendable
 from hmx_pipeline.stages.fold import POSITION_KEY, Output
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS_DLQ, EVIDENCE, SESSION_STATE, SESSIONS
 from hmx_pipeline.worker.partition import FetchedBatch, OwnedPartition, StuckError
@@ -119,6 +119,15 @@ def test_a_replay_that_knows_what_was_refused_says_the_same() -> None:
     again.decided(stored)
     assert again.unsendable == partition.executor.unsendable != set()
     assert again.run(records).outputs == broker.outputs
+
+
+def test_of_ever_more_refusals_the_newest_are_known_in_few_bytes() -> None:
+    executor = Executor(sessions_fold(), 0)
+    for n in range(0, 20_000, 500):
+        executor.leave_out(Unsendable(m, EVIDENCE, f"acme/run/{'x' * 300}/{m}") for m in range(n, n + 500))
+        assert len(executor.position_record(n, "id", ())) < 2 * REFUSED_BYTES
+    assert max(executor.unsendable).offset == 19_999
+    assert len(executor.unsendable) > 100
 
 
 def test_after_a_refusal_whole_batches_are_folded_again() -> None:

@@ -2,8 +2,9 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import orjson
 import pytest
@@ -17,9 +18,10 @@ from hmx_pipeline.stages.executor import Executor
 from hmx_pipeline.stages.pattern_state import pattern_of
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import ARTIFACTS
+from tests.soak.traffic import Traffic
 from tests.support.evidence import control, gift_of, histories, import_record, records, recovered, success
-from tests.support.inprocess import Ran, law_five, run
-from tests.support.records import START_MS, LogRecord
+from tests.support.inprocess import Ran, events_log, evidence_logs, law_five, run
+from tests.support.records import START_MS, LogRecord, event
 from tests.support.sessions import interleaved
 
 
@@ -52,6 +54,31 @@ def test_at_its_bound_a_tenant_keeps_the_same_sample_whatever_came_first(dice: r
     assert law_five(map(orjson.loads, after_compaction(mixed).values())) == law_five(
         map(orjson.loads, after_compaction(expected).values())
     )
+
+
+def _told() -> list[dict[str, Any]]:
+    """Facts that change in every session, which say the most for what they rest on."""
+    return [
+        event(f"s{n}", i, content={"role": "user", "text": f"Our database {i} is {'x' * 200}{n}. Always tab {n} {i}."})
+        for n in range(40)
+        for i in range(8)
+    ]
+
+
+def _growing() -> list[dict[str, Any]]:
+    """Ever new names in every field."""
+    traffic = Traffic(1)
+    values = (value for n in range(30) for _, value in traffic.session(START_MS + n * 60_000) if b'"sequence"' in value)
+    return [orjson.loads(value) for value in values]
+
+
+@pytest.mark.parametrize("events", [_told, _growing])
+def test_what_patterns_have_said_is_smaller_than_what_they_rest_on(events: Callable[[], list[dict[str, Any]]]) -> None:
+    (evidence,) = evidence_logs(events_log(events(), 1).values(), 1).values()
+    held: Counter[str] = Counter()
+    for key, value in run(PatternsFold, evidence).state.items():
+        held[key[0]] += len(value.to_json()) if key[0] in "mp" else 0
+    assert 0 < held["p"] < held["m"], "so PARTITION_CONTRIBUTION_BYTES bounds both"
 
 
 def test_a_flood_of_one_tenants_patterns_takes_no_place_from_another(monkeypatch: pytest.MonkeyPatch) -> None:

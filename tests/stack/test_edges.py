@@ -61,6 +61,10 @@ def test_a_name_that_is_not_the_service_s_is_refused_while_nobody_needs_a_key(se
         "127.0.0.1.evil.example:8080",
         "8.8.8.8",
         "[::2]:80",
+        "evil.example:80@localhost",
+        "localhost:evil.example",
+        "localhost#.evil.example",
+        "[::1].evil.example",
         ":",
         "",
     ):

@@ -19,7 +19,7 @@ from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.sources.feed import BATCH, QueueMessage, Source, feed
+from hmx_pipeline.sources.feed import BATCH, QueueDamagedError, QueueMessage, Source, feed
 from hmx_pipeline.sources.redis_streams import RedisStream
 from hmx_pipeline.store.atomic_blocks import connect
 from hmx_pipeline.topology import EVENTS
@@ -45,7 +45,9 @@ def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if NATS is None:
         pytest.skip("needs nats-server: apt-get install nats-server")
     (port,) = free_ports(1)
-    told = ("-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(tmp_path_factory.mktemp("nats")))
+    folder = tmp_path_factory.mktemp("nats")
+    (folder / "conf").write_text("max_payload: 8MB")
+    told = ("-c", str(folder / "conf"), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder))
     with subprocess.Popen([NATS, *told], stderr=subprocess.DEVNULL) as server:
         yield f"nats://127.0.0.1:{port}"
         server.terminate()
@@ -65,14 +67,16 @@ class Dying:
     def __init__(self, source: Source, *, empty_handed: bool) -> None:
         self._source, self._empty_handed = source, empty_handed
 
-    def take(self) -> list[QueueMessage]:
-        taken = self._source.take()
+    def take(self, wait_s: float) -> list[QueueMessage]:
+        taken = self._source.take(wait_s)
         if taken and not self._empty_handed:
             raise DiedError
         return taken
 
     def acknowledge(self, taken: list[QueueMessage]) -> None:
         raise DiedError
+
+    refuse = acknowledge
 
     def close(self) -> None:
         self._source.close()
@@ -144,7 +148,8 @@ def test_what_another_consumer_left_is_taken_and_what_cannot_be_sent_holds_nothi
         told = hmx(settings, "source", "redis", stream, "--consumer", "me", "--delete", "--until-empty", "--json")
         assert told.exit_code == 0, told.output
         assert json.loads(told.stdout) == {"events": 4, "too_large": 1}
-        assert client.xlen(stream) == client.xpending(stream, "hmx")["pending"] == 1, "what is too large stays"
+        assert client.xlen(stream) == 1, "what is too large stays"
+        assert client.xpending(stream, "hmx")["pending"] == 0, "and does not come again"
         client.delete(stream)
     mine = [value for value in logged(settings) if stream.encode() in value]
     assert sorted(mine) == sorted([*session(name, 3), f'{{"no":"event","stream":"{stream}"}}'.encode()])
@@ -171,6 +176,48 @@ def test_a_running_source_survives_lost_connections_and_a_lost_group(settings: S
         source.terminate()
         assert source.wait(10) == 0
         client.delete(stream)
+
+
+@pytest.mark.requirement("Y26")
+def test_a_stream_that_becomes_something_else_ends_the_source_with_what_it_is(
+    settings: Settings, redis_url: str
+) -> None:
+    stream = uuid.uuid4().hex
+    with (
+        redis.Redis.from_url(redis_url) as client,
+        closing(RedisStream(connect(redis_url), stream, "g", "me")) as source,
+    ):
+        client.delete(stream)
+        client.set(stream, "x")
+        with pytest.raises(QueueDamagedError, match=f"the key {stream} of this Redis is no stream"):
+            feed(source, settings, threading.Event())
+        told = hmx(settings, "source", "redis", stream)
+        assert (told.exit_code, "another type" in told.output) == (1, True)
+        client.delete(stream)
+
+
+@pytest.mark.requirement("Y26")
+def test_a_jetstream_message_that_cannot_be_sent_is_refused_for_good(settings: Settings, nats_url: str) -> None:
+    nats = pytest.importorskip("nats")
+    name = uuid.uuid4().hex
+
+    async def send() -> None:
+        client = await nats.connect(nats_url)
+        await client.jetstream().add_stream(name=name, subjects=[name])
+        for value in (b"x" * 3_000_000, encoded(event(session_id=name, event_id=name))):
+            await client.jetstream().publish(name, value)
+        await client.close()
+
+    async def left() -> tuple[int, int]:
+        client = await nats.connect(nats_url)
+        found = await client.jetstream().consumer_info(name, "hmx")
+        await client.close()
+        return int(found.num_pending), int(found.num_ack_pending)
+
+    asyncio.run(send())
+    told = hmx(settings, "source", "nats", name, "--url", nats_url, "--until-empty", "--json")
+    assert json.loads(told.stdout) == {"events": 1, "too_large": 1}
+    assert asyncio.run(left()) == (0, 0)
 
 
 @pytest.mark.requirement("Y26", "E-30")

@@ -382,6 +382,20 @@ CASES = (
         {"stack/test_full_index.py": ("test_a_full_index_takes_no_more_episodes_and_everything_else_goes_on",)},
     ),
     Case(
+        "ever more tenants, or ever new words, come into Redis",
+        "Redis has a list for each word of a tenant, and some keys for each tenant. Neither number has a bound of its "
+        "own; both grow with the events that bring them: an event of nothing but new words takes 12 times its size. "
+        "Redis' maxmemory is the bound: there the materialiser waits, and packs hold what is there.",
+        "`hmx_materialiser_retries`, `/readyz` of the materialiser",
+        "raise maxmemory; give a pipeline of its own to who sends such events",
+        {
+            "pure/store/test_redis_keys.py": ("test_what_a_word_costs_does_not_grow_with_its_tenants_name",),
+            "stack/test_redis_failover.py": (
+                "test_the_materialiser_waits_for_a_redis_that_refuses_and_then_writes_everything_once",
+            ),
+        },
+    ),
+    Case(
         "a tenant has ever more contributions in Redis",
         f"{PATTERN_SAMPLE:,} stay of a pattern, {TENANT_SAMPLE:,} of a tenant: twice the sample that artifacts "
         "are compiled from. So what a live artifact names is there.",

@@ -172,6 +172,16 @@ def requests() -> str:
         ("bytes of a question", f"{memory.REQUEST_BYTES // kb} KB", "413 `too_large`"),
         ("bytes of a frame of the WebSocket", f"{websocket.FRAME_BYTES // mb} MB", "the connection is closed"),
         ("requests of a tenant per minute and process", "`HMX_RATE_LIMIT`", "429 with `Retry-After`"),
+        (
+            "sessions of a tenant that are shown at the same time, per process",
+            "2, and 8 of all",
+            "it waits; after 10 s 503 `busy`",
+        ),
+        (
+            "searches in `/docs/` per minute and process",
+            "`HMX_RATE_LIMIT`, 8 words each",
+            "429; further words are left out",
+        ),
         ("work of a tenant at the same time, per process", each, f"it waits; after {fair_turns.WAIT_S:g} s 503 `busy`"),
         ("bodies of a tenant that are held", f"{body.TENANT_BYTES // mb} MB", "503 `busy`"),
         ("time for a request's head, or 1 KB of its body", f"{connection.STILL_S:g} s", "the connection is closed"),
@@ -229,12 +239,16 @@ def routes() -> str:
     """From the OpenAPI document; the WebSocket, which OpenAPI does not know, stands at the end."""
     service = create_app(Settings(kafka_bootstrap="localhost:1", redis_url="redis://localhost:1"))
     rows = [
-        (f"`{method.upper()} {path}`", first_sentence(operation.get("description", "")))
+        (
+            f"`{method.upper()} {path}`",
+            f"`{said['operationId']}`",
+            first_sentence(said.get("description", "")),
+        )
         for path, methods in service.openapi()["paths"].items()
-        for method, operation in methods.items()
+        for method, said in methods.items()
     ]
-    rows.append(("`WebSocket /v1/hmx/events`", "An event a frame, an acknowledgement for each, in order"))
-    return table(("route", "what it does"), rows)
+    rows.append(("`WebSocket /v1/hmx/events`", "", "An event a frame, an acknowledgement for each, in order"))
+    return table(("route", "operation id", "what it does"), rows)
 
 
 def problems() -> str:

@@ -82,6 +82,7 @@ def contents(size: int) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"text {name}", {"role": "user", "text": text}
     for name, text in islice(texts(size), 1, None, 5):
         yield f"output {name}", {"tool_name": "bash", "output": text, "success": False, "call_id": "c"}
+    yield "letters that unfold", {"text": "\ufdfa" * (size // 3) + " \uff50\uff41\uff53\uff53word=hunter22"}
 
 
 def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:

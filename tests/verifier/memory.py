@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import redis
 
-VERSION: Final = "14.4"
+VERSION: Final = "15.4"
 """Of the layout, and of the terms."""
 Value = bytes | dict[bytes, bytes] | frozenset[bytes] | dict[bytes, float]
 Memory = dict[bytes, Value]

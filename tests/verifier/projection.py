@@ -277,7 +277,10 @@ class Expected:
     def _root_of(self, tenant_id: str) -> str:
         root = self._roots.get(tenant_id)
         if root is None:
-            root = self._roots[tenant_id] = f"{self._root}:{{{quote(tenant_id, safe='')}}}"
+            name = quote(tenant_id, safe="")
+            if len(name) > 64 or name[:1] == "~":
+                name = "~" + hashlib.sha256(name.encode()).hexdigest()
+            root = self._roots[tenant_id] = f"{self._root}:{{{name}}}"
         return root
 
     def _episode(self, number: int, row: Row) -> None:

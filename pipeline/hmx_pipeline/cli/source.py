@@ -9,7 +9,7 @@ import typer
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, print_json
 from hmx_pipeline.settings import Settings
 
-group = typer.Typer(no_args_is_help=True, help="Other queues as sources: one event a message.")
+group = typer.Typer(no_args_is_help=True, help="Feeds the events topic from another queue; each message is one event.")
 NATS: Final = "nats://127.0.0.1:4222"
 Group = Annotated[str, typer.Option(help="Name under which the queue remembers what was taken.")]
 Url = Annotated[str, typer.Option(help="Address of the queue; default: HMX_SOURCE_URL.")]
@@ -77,17 +77,23 @@ def nats_command(
 
 
 def _feed(source: Any, settings: Settings, until_empty: bool, as_json: bool) -> None:
+    from hmx_pipeline.observe.health_server import serve_health
     from hmx_pipeline.observe.logs import configure_logs
     from hmx_pipeline.observe.shutdown import stop_event
-    from hmx_pipeline.sources.feed import feed
+    from hmx_pipeline.sources.feed import FeedHealth, QueueDamagedError, feed
 
     configure_logs(settings.log_level, settings.log)
-    stop = stop_event()
-    with closing(source):
-        done = feed(source, settings, stop, until_empty=until_empty)
+    stop, health = stop_event(), FeedHealth()
+    if settings.source_port:
+        serve_health(settings.host, settings.source_port, health)
+    try:
+        with closing(source):
+            done = feed(source, settings, stop, health, until_empty=until_empty)
+    except QueueDamagedError as error:
+        fail(f"{error}: check its name")
     if as_json:
         print_json(done._asdict())
     else:
         OUT.print(f"{many(done.events, 'event')} appended")
     if done.too_large:
-        ERR.print(f"[bold red]not sent[/]: {many(done.too_large, 'message')} above the record limit (2 MB)")
+        ERR.print(f"[bold red]refused[/]: {many(done.too_large, 'message')} above the record limit (2 MB), see the log")

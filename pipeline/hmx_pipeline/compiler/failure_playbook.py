@@ -31,7 +31,7 @@ from hmx_pipeline.segments.masking import mask, mask_code, mask_ids, readable, s
 from hmx_pipeline.segments.pairing import Action
 
 NAME: Final = "failure_playbook"
-_KEYS: Final = 32  # most different errors of a segment, the first ones
+_KEYS: Final = 32  # different errors kept of a segment: the first
 _TRIES: Final = 8  # most tries after one error in a segment
 _BEFORE: Final = 24
 _ACTS: Final = 12  # of the tries of one error in one segment, kept whole

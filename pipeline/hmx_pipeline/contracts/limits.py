@@ -52,8 +52,8 @@ PARTITION_SESSION_BYTES: Final = 2_048 * MB  # of traces and closed segments, as
 TRACE_BYTES: Final = 1 * KB  # of an event, beyond which its trace is measured; below, it counts as large as the event
 RECENT_IDS: Final = 256  # released event ids kept per session to detect duplicates
 SESSION_FORGOTTEN_MS: Final = 24 * 3600 * 1000
-OWNERS_KEPT: Final = 250_000  # per partition: whose forgotten sessions are; beyond it the largest subject's oldest goes
-CLOCK_SKEW_MS: Final = 5 * 60 * 1000  # an event dated later than its append time + this counts as appended then
+OWNERS_KEPT: Final = 250_000  # per partition: subjects of forgotten sessions; the largest subject's oldest goes first
+CLOCK_SKEW_MS: Final = 5 * 60 * 1000  # an event's time is at most this much after its append time
 
 # Segments
 SEGMENT_EVENTS: Final = 512
@@ -122,6 +122,7 @@ UNPACKED_BYTES: Final = 48 * MB  # of a compressed record batch; the broker only
 PART_STEPS: Final = 512  # timers and turns in one transaction; a batch with more takes several
 PART_BYTES: Final = 4 * MB  # output in one transaction; a batch with more takes several
 OUTPUT_BYTES: Final = 4 * MB
+REFUSED_BYTES: Final = 64 * KB  # of decisions on outputs that Kafka refuses; a replay of older ones differs there
 RECORD_BYTES: Final = 3 * MB  # key, value and producer's headers of an output; the rest is for our headers
 
 # HMX-F: a compact fingerprint must stay below 100 KB

@@ -136,6 +136,11 @@ _ASSIGNED: Final = [
         rf"(?P<before>{_OWN}[ \t]*:[ \t]+){NEW}(?P<value>(?:{_VALUE}{_ENDS}|(?={_SECRETIVE}){_VALUE}))",
         _line_secret,
     ),
+    _named(  # user:me password:x1y2z3
+        rf"{_SHAPED_WORD}[0-9_]*:[^\s:/]",
+        rf"(?P<before>{_OWN}:){NEW}(?P<value>(?={_SECRETIVE}){_VALUE})",
+        _mixed_secret,
+    ),
     _named(  # password: |\n  x
         rf"{_SHAPED_KEY}\\*[\"']?:[ \t]*[|>][+-]?[0-9]?[ \t]*\n",
         rf"(?P<before>(?m:^)(?P<indent>[ \t]*)[\w.-]{{0,64}}?{_KEY}[\"']?:[ \t]*[|>][+-]?[0-9]?[ \t]*\n(?P=indent)[ \t]+){NEW}"

@@ -25,7 +25,16 @@ from hmx_pipeline.contracts.limits import (
 from hmx_pipeline.intake.json_paths import path_of
 from hmx_pipeline.intake.named_secret_rules import METRIC, NUMERIC
 from hmx_pipeline.intake.scan import REDACTED
-from hmx_pipeline.intake.secret_names import bears_secret, is_blank, is_keyed, may_be_keyed, names_next
+from hmx_pipeline.intake.secret_names import (
+    bears_secret,
+    is_blank,
+    is_code,
+    is_keyed,
+    is_mixed,
+    is_sentence,
+    may_be_keyed,
+    names_next,
+)
 from hmx_pipeline.intake.secret_rules import as_read, doubtful, without_secrets
 
 _KEPT: Final = frozenset(Event.model_fields) - {"content", "metadata", "source", "provenance_ref", "tags"}
@@ -96,22 +105,24 @@ def _walk(value: Any, found: _FoundSecrets, depth: int) -> Any:
     return value
 
 
-def _list(value: list[Any], found: _FoundSecrets, depth: int) -> list[Any]:
+def _list(value: list[Any], found: _FoundSecrets, depth: int, *, joined: bool = True) -> list[Any]:
     items: list[Any] = []
     for index, item in enumerate(value):
         found.trail.append(index)
-        if index and _is_argument(value[index - 1], item):
+        new = item
+        if not (argument := index > 0 and (_is_argument(value[index - 1], item) or _is_pair(value))):
+            new = _walk(item, found, depth + 1)
+            argument = new is not item and index > 0 and _is_argument(value[index - 1], new)
+        if argument:
             found.here()
-            items.append(REDACTED)
-        else:
-            items.append(_walk(item, found, depth + 1))
+        items.append(REDACTED if argument else new)
         found.trail.pop()
-    if len(value) > 1 and all(isinstance(item, str) for item in value):
-        items = _lines(value, items, found)
+    if joined and len(value) > 1 and all(isinstance(item, str) for item in value):
+        items = _lines(value, items, found, depth)
     return value if len(items) == len(value) and all(map(_same, items, value)) else items
 
 
-def _lines(value: list[str], items: list[str], found: _FoundSecrets) -> list[str]:
+def _lines(value: list[str], items: list[str], found: _FoundSecrets, depth: int) -> list[str]:
     """Search a list of lines as one text, because a private key may span several lines."""
     ended = all(item.endswith("\n") for item in value[:-1])
     between = "" if ended else "\n"
@@ -122,7 +133,7 @@ def _lines(value: list[str], items: list[str], found: _FoundSecrets) -> list[str
     if new in (text, between.join(items)):
         return items
     found.here()
-    return [_string(line, found, 0) for line in (new.splitlines(keepends=True) if ended else new.split("\n"))]
+    return _list(new.splitlines(keepends=True) if ended else new.split("\n"), found, depth, joined=False)
 
 
 def _is_argument(before: Any, item: Any) -> bool:
@@ -131,6 +142,19 @@ def _is_argument(before: Any, item: Any) -> bool:
         isinstance(before, str) and isinstance(item, str) and names_next(before)
         and not item.startswith("-") and item not in ("", REDACTED) and not is_blank(item)
     )  # fmt: skip
+
+
+def _is_pair(value: list[Any]) -> bool:
+    """Return True for a header or setting as a list: `["X-Api-Key", "x1y2z3"]`."""
+    if len(value) != 2 or not all(isinstance(item, str) for item in value):
+        return False
+    name, text = value
+    return (
+        name.replace("-", "_").isidentifier()
+        and bears_secret(name)
+        and is_mixed(text)
+        and not (text == REDACTED or is_blank(text) or is_code(text) or is_sentence(text))
+    )
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -154,6 +178,8 @@ def _object(value: dict[str, Any], found: _FoundSecrets, depth: int) -> dict[str
             new = _under_secret_key(read.lower(), item, found)
         else:
             new = _walk(item, found, depth + 1)
+            if may and new is not item and _is_secret(read, new):  # what made it a placeholder has gone
+                new = _under_secret_key(read.lower(), new, found)
         if name != key:
             found.here()
         found.trail.pop()

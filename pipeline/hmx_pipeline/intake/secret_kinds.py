@@ -217,6 +217,7 @@ KINDS: Final = tuple(
          "webhook.office.com/webhookb2/<h8>-<h4>-<h4>-<h4>-<h12>@<h8>-<h4>-<h4>-<h4>-<h12>",
          "webhook.office.com/webhookb2/"),
         ("telegram-bot-token", r"[0-9]:[A-Za-z0-9_-]{20}", r"[0-9]{8,10}:[A-Za-z0-9_-]{35}", "<d10>:AA<a33>", "<d10>:AA<a9>"),
+        ("telegram-bot-url", r"bot[0-9]{8}", r"bot[0-9]{8,10}:[A-Za-z0-9_-]{35}", "bot<d10>:AA<a33>", "bot<d10>:AA<a9>"),
         ("terraform-token", r"\.atlasv1\.", r"[A-Za-z0-9_-]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}", "<a14>.atlasv1.<a67>",
          "atlasv1.<a9>"),
         ("together-key", "tgp_v", r"tgp_v[0-9]_[A-Za-z0-9_-]{40,}", "tgp_v1_<a43>", "tgp_v1_<a9>"),

@@ -27,7 +27,7 @@ _BEARS: Final = re.compile("|".join(f"(?i:{word})" for word in WORDS) + f"|{PASS
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]{0,64}", re.ASCII)
 _INNOCENT: Final = re.compile(r"(?i:tokeni[sz]|cookiecutter|secretar|passwordless)", re.ASCII)
 _ABOUT: Final = (
-    "age|algorithm|alg|arn|audience|class|count|created_?at|description|disabled|enabled|endpoint|env|env_?var|errors?"
+    "age|algorithm|alg|arn|audience|class|count|created_?at|description|dir|directory|disabled|enabled|endpoint|env|env_?var|errors?"
     "|exists|expir(?:es|y|ation|ed)(?:_?(?:in|at|date))?|fields?|file|file_?name|file_?path|format|header|help|helper"
     "|hint|input|issuer|label|len|length|lifetime|limit|manager|max|message|min|names?|offset|path|patterns?|placeholder"
     "|policy|policies|position|prompt|provider|ref|regex|required|reset|rotation|scopes?|size|status|store|strategy"

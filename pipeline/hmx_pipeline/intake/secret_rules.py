@@ -16,6 +16,8 @@ from hmx_pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, w
 from hmx_pipeline.intake.spoken_secrets import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
 from hmx_pipeline.intake.spoken_secrets import WORDS as SPOKEN_WORDS
 
+_UNFOLDED: Final = 2
+"""Times that a text may grow where its letters are normalised; one letter may become 18."""
 _PASSES: Final = 8
 """If so many passes each reveal another secret, the text is hostile and is redacted as a whole."""
 
@@ -178,12 +180,12 @@ _may_carry: Final = finder(
 
 def without_secrets(text: str, *, tokens: bool = True, work: Work = free) -> str:
     """Redact a text. Text in unusual letters is also searched in normalised form; if only that shows a secret, the
-    result is normalised."""
+    result is normalised, or redacted as a whole if that is much longer."""
     cleaned = _clean(text, tokens, work)
     if not text.isascii() and _spelled_oddly(text):
         plain = as_read(cleaned)
         if plain != cleaned and (found := _clean(plain, True, work)) != plain:
-            return found
+            return found if len(found) <= _UNFOLDED * len(text) else REDACTED
     return cleaned
 
 

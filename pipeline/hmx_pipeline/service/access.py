@@ -103,10 +103,21 @@ def admit(connection: HTTPConnection, scope: Scope) -> str:
         raise ProblemError(ProblemKind.FORBIDDEN, f"the key belongs to another tenant: leave out the header {HEADER}")
     if scope not in grant.scopes:
         raise ProblemError(ProblemKind.FORBIDDEN, f"the key lacks the scope {scope}: create one with `hmx keys new`")
+    _keep(connection, kept)
+    return grant.tenant
+
+
+async def visitor(request: Request) -> None:
+    """Counts a request for a page that needs no key; all visitors share one limit. Raises ProblemError."""
+    access: Access = request.app.state.access
+    request.scope[LIMITS], kept = access.limits(CONTROL_TENANT)  # nobody's name
+    _keep(request, kept)
+
+
+def _keep(connection: HTTPConnection, kept: bool) -> None:
     if not kept:
         limit = connection.scope[LIMITS]["X-RateLimit-Limit"]
         raise ProblemError(ProblemKind.RATE_LIMITED, f"at most {limit} requests per minute: wait as Retry-After says")
-    return grant.tenant
 
 
 def let_decide(connection: HTTPConnection, subject: str | None) -> None:
@@ -208,3 +219,5 @@ Operator = Annotated[str, Depends(_having(Scope.ADMIN))]
 """Parameter types: the tenant that a route reads, appends or decides for. A `WholeReader` sees all its subjects."""
 OPERATOR: Final = Depends(operator)
 """Dependency of routes that concern all tenants."""
+VISITOR: Final = Depends(visitor)
+"""Dependency of pages that take work and need no key."""

@@ -5,6 +5,7 @@ request, or a refusal that names the setting. With keys no check is needed, sinc
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from hmx_pipeline.settings import Settings
 
 PROBES: Final = frozenset({"/livez", "/startupz", "/readyz", "/metrics"})
 """Paths without a host check: they expose no tenant data and change nothing."""
+_HOST: Final = re.compile(r"(?:\[(?P<address>[0-9A-Za-z:.%]+)\]|(?P<name>[\w.-]+))(?::[0-9]*)?", re.ASCII)
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -41,10 +43,8 @@ class AllowedNames:
 
 def hostname(host: str) -> str:
     """Removes the port of `name:port` or `[address]:port`; empty if malformed."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"]).lower().rstrip(".") if found else ""
 
 
 def _is_address(name: str) -> bool:

@@ -19,7 +19,10 @@ router: Final = APIRouter(include_in_schema=False)
 
 @router.get("/docs/api")
 async def api(request: Request) -> Response:
-    return Response(rendered(request.app.openapi()), media_type="text/html; charset=utf-8", headers=HEADERS)
+    state = request.app.state
+    if not hasattr(state, "api_page"):  # anybody may ask, and it takes 10 ms
+        state.api_page = rendered(request.app.openapi())
+    return Response(state.api_page, media_type="text/html; charset=utf-8", headers=HEADERS)
 
 
 def rendered(openapi: Mapping[str, Any]) -> str:

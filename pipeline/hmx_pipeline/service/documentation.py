@@ -7,6 +7,7 @@ file of the project that is no such page is text.
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from hashlib import sha256
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +20,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from hmx_pipeline.service import page
+from hmx_pipeline.service.access import VISITOR
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 
 _PACKAGED: Final = Path(__file__).resolve().parents[1] / "docs"
 FOLDER: Final = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).resolve().parents[3] / "docs"
+WORDS: Final = 8
+"""Words of a search that count."""
 FOUND: Final = 20
 """Sections shown of a search."""
 AROUND: Final = 120
@@ -66,6 +70,8 @@ class PageSection(NamedTuple):
     slug: str
     title: str
     text: str
+    folded: str
+    """The text as it is searched."""
 
 
 @cache
@@ -73,6 +79,12 @@ def pages() -> Mapping[str, str]:
     """Returns the text of each page by its path below docs/."""
     found = {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.md")}
     return {name: re.sub(r"<!--.*?-->\n?", "", text) for name, text in found.items()}
+
+
+@cache
+def drawings() -> Mapping[str, bytes]:
+    """Returns the drawings of Mermaid blocks, which the service can't draw itself, by their names."""
+    return {path.name: path.read_bytes() for path in FOLDER.joinpath("images").glob("*.svg")}
 
 
 @router.get("/docs")
@@ -85,11 +97,11 @@ async def index() -> Response:
     return shown("index.md")
 
 
-@router.get("/docs/search")
+@router.get("/docs/search", dependencies=[VISITOR])
 def search(q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """Shows the sections that have all words, those with the words in their titles first."""
-    words = q.casefold().split()
-    found = [one for one in sections() if words and all(word in one.text.casefold() for word in words)]
+    words = [*dict.fromkeys(q.casefold().split())][:WORDS]
+    found = [one for one in sections() if words and all(word in one.folded for word in words)]
     found.sort(key=lambda one: (-sum(word in one.title.casefold() for word in words), one.page, one.slug))
     rows = [
         f'<li><a href="/docs/{escape(one.page)}#{one.slug}">{escape(one.title)}</a> '
@@ -99,6 +111,15 @@ def search(q: Annotated[str, Query(max_length=200)] = "") -> Response:
     said = f"{len(found)} sections" if len(found) != 1 else "1 section"
     body = f'<article class="card prose"><h1>{said} with “{escape(q)}”</h1>\n<ul>{"".join(rows)}</ul></article>'
     return _answer("Search", body, q)
+
+
+@router.get("/docs/images/{name}")
+def drawing(name: str) -> Response:
+    """Shows a drawing. Its own style needs a policy of its own, which lets it load nothing."""
+    if name not in drawings():
+        raise ProblemError(ProblemKind.NOT_FOUND, "the documentation has no such drawing")
+    headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+    return Response(drawings()[name], media_type="image/svg+xml", headers=headers)
 
 
 @router.get("/docs/{name:path}")
@@ -117,8 +138,22 @@ def _rendered(name: str) -> tuple[str, str]:
         if heading.type == "heading_open":
             heading.attrSet("id", slug(inner.content))
         _relink(inner, name)
+        if heading.type == "fence" and heading.info == "mermaid":
+            _draw(heading)
     title = next(inner.content for inner in tokens if inner.type == "inline")
     return title, f'<article class="card prose">\n{_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})}</article>'
+
+
+def _draw(fence: Token) -> None:
+    """Shows the drawing of a Mermaid block instead of it; the block stays as text, for whoever can't see a drawing."""
+    name = f"{sha256(fence.content.encode()).hexdigest()[:12]}.svg"
+    if name in drawings():
+        fence.type, code = "html_block", escape(fence.content)
+        fence.content = (
+            '<p class="drawing" tabindex="0" role="group" aria-label="A drawing">'
+            f'<img src="/docs/images/{name}" alt="Its text follows"></p>\n'
+            f"<details><summary>the drawing as text</summary><pre>{code}</pre></details>\n"
+        )
 
 
 def _relink(inner: Token, name: str) -> None:
@@ -146,7 +181,7 @@ def _sections(name: str) -> Iterator[PageSection]:
     for part in re.split(r"^(?=#{1,4} )", pages()[name], flags=re.MULTILINE):
         title = part.partition("\n")[0].lstrip("# ")
         if title:
-            yield PageSection(name, slug(title), re.sub(r"[`*]", "", title), part)
+            yield PageSection(name, slug(title), re.sub(r"[`*]", "", title), part, part.casefold())
 
 
 def _around(text: str, word: str) -> str:

@@ -1,7 +1,8 @@
 """`GET /v1/hmx/sessions/{session_id}`: a session's events in order, its segments, and what was learnt from each.
 
-Enters: a session, and where to begin in its order. Leaves: bounded views. Events are read from Kafka, which alone has
-all of them and what came twice; what was learnt is read from memory. Raises ProblemError if either does not answer.
+Enters: a session, and the place in its order to begin at. Leaves: bounded views. Events are read from Kafka, because
+only Kafka holds all events and their repeats. What was learnt is read from memory. Raises ProblemError if either does
+not answer.
 """
 
 import asyncio
@@ -32,9 +33,13 @@ from hmx_pipeline.topology import EPISODES, EVENTS
 
 MOST: Final = 500
 BYTES: Final = 8 * MB
-"""Most events of one answer, and most bytes that are read for it."""
+"""Limits of one answer: its events, and the bytes read for it."""
 SEARCH_S: Final = 60.0
-"""The session's partitions are searched no longer."""
+"""Longest search of the session's partitions."""
+AT_ONCE, AT_ONCE_EACH = 8, 2
+"""Searches at the same time, in total and of a tenant."""
+PLACES: Final = 4_096
+"""Places in sessions whose offsets a process remembers; a page of others is searched from the partition's start."""
 
 Json = dict[str, Any]
 
@@ -44,6 +49,23 @@ class _Named(msgspec.Struct):
 
 
 _named: Final = msgspec.json.Decoder(_Named).decode
+
+
+class SessionPlaces:
+    """Where places in sessions' orders are in the episodes topic, so that a page begins there."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[tuple[str, str, int], int] = {}
+
+    def get(self, topics: str, key: str, index: int) -> int:
+        return self._offsets.get((topics, key, index), 0)
+
+    def put(self, topics: str, key: str, index: int, offset: int) -> None:
+        self._offsets.pop((topics, key, index), None)
+        self._offsets[topics, key, index] = offset
+        if len(self._offsets) > PLACES:
+            del self._offsets[next(iter(self._offsets))]
+
 
 router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
 
@@ -57,16 +79,17 @@ async def get_session(
 ) -> Response:
     """Returns a session's events in order, the segments that begin among them, and what was learnt from each."""
     following: Subscriptions = request.app.state.following
+    searching: FairTurns = request.app.state.searching
     limit = asyncio.timeout(SEARCH_S)
     try:
-        async with limit:
+        async with searching.of(tenant), limit:
             with following.counted(tenant, "session"):
                 episodes, more = await _episodes(request, tenant, session_id, begin)
                 again = await _again(following, session_key(tenant, session_id).encode(), episodes)
     except FAILURES as error:
         detail = f"Kafka does not answer: {type(error).__name__}"
         if limit.expired():
-            detail = f"no {SEARCH_S:.0f} s suffice to search its partition: GET /v1/hmx/events?session= has no limit"
+            detail = f"the search took over {SEARCH_S:.0f} s: GET /v1/hmx/events?session= has no time limit"
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, detail) from None
     if not episodes:
         raise missing(request, "session")
@@ -76,27 +99,32 @@ async def get_session(
 
 
 async def _episodes(request: Request, tenant: str, session_id: str, begin: int) -> tuple[list[Json], int | None]:
-    """Returns the session's episodes from a position in its order on, and where the next ones begin."""
+    """Returns the session's episodes from a position in its order, and the position of the next ones."""
     following: Subscriptions = request.app.state.following
+    known: SessionPlaces = request.app.state.session_places
     start = await following.start(tenant, None, from_start=True)
     erased, key = await erased_of(request), session_key(tenant, session_id)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
     place, found, size = places[partition_of(key, len(places))], list[Json](), 0
-    async for record in _of_session(following, key.encode(), place, start.positions[place], start.ends[place]):
+    low = max(start.positions[place], known.get(start.name, key, begin))
+    async for record in _of_session(following, key.encode(), place, low, start.ends[place]):
         if record.value is None or hidden(erased, record):
             continue
         episode = orjson.loads(record.value)
         if (index := episode["metadata"][RESERVED]["release"]["index"]) < begin:
             continue
         size += len(record.value)
-        if len(found) == MOST or (found and size > BYTES):
+        full = len(found) == MOST or (found and size > BYTES)
+        if full or not found:
+            known.put(start.name, key, index if full else begin, record.offset)
+        if full:
             return found, index
         found.append(episode)
     return found, None
 
 
 async def _again(following: Subscriptions, key: bytes, episodes: list[Json]) -> dict[str, int]:
-    """Returns how often events with the ids of these episodes came besides them."""
+    """Returns for each of these episodes how many further events came with its id."""
     again = {str(episode["id"]): 0 for episode in episodes}
     if episodes:
         released = {episode_origin(episode).offset for episode in episodes}
@@ -117,4 +145,4 @@ async def _of_session(
             if isinstance(step, PassingRecord):
                 yield step
     if following.stopping:
-        raise unavailable(ProblemKind.BUSY, "the service stops: ask again")
+        raise unavailable(ProblemKind.BUSY, "the service is stopping: ask again")

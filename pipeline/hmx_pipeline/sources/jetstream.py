@@ -4,15 +4,17 @@ The event is the message's data; its subject and headers are not read.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import nats
 from nats.js.api import AckPolicy, ConsumerConfig
 
-from hmx_pipeline.sources.feed import BATCH, TAKE_S, QueueAwayError, QueueMessage
+from hmx_pipeline.sources.feed import SOME, QueueAwayError, QueueMessage
 
 ANSWER_S: Final = 10.0
+SHORT_S: Final = 0.02
+"""The shortest wait for messages that are there."""
 ACK_WAIT_S: Final = 10.0
 """After this time a message that was not acknowledged comes again."""
 
@@ -31,12 +33,15 @@ class JetStream:
             self.close()
             raise
 
-    def take(self) -> list[QueueMessage]:
-        taken: list[QueueMessage] = self._run(self._fetch())
+    def take(self, wait_s: float) -> list[QueueMessage]:
+        taken: list[QueueMessage] = self._run(self._fetch(max(wait_s, SHORT_S)))
         return taken
 
     def acknowledge(self, taken: list[QueueMessage]) -> None:
-        self._run(self._ack(taken))
+        self._run(self._answer([one.handle.ack for one in taken]))
+
+    def refuse(self, taken: list[QueueMessage]) -> None:
+        self._run(self._answer([one.handle.term for one in taken]))
 
     def close(self) -> None:
         if self._client is not None:
@@ -60,14 +65,14 @@ class JetStream:
         if (await self._pull.consumer_info()).num_ack_pending:
             await asyncio.sleep(ACK_WAIT_S)  # so what a crash left comes before anything newer
 
-    async def _fetch(self) -> list[QueueMessage]:
+    async def _fetch(self, wait_s: float) -> list[QueueMessage]:
         try:
-            found = await self._pull.fetch(BATCH, TAKE_S)
+            found = await self._pull.fetch(SOME, wait_s)
         except nats.errors.TimeoutError:
             return []
         return [QueueMessage(f"{one.subject} {one.metadata.sequence.stream}", one.data, one) for one in found]
 
-    async def _ack(self, taken: list[QueueMessage]) -> None:
-        for one in taken:
-            await one.handle.ack()
+    async def _answer(self, answers: list[Callable[[], Awaitable[None]]]) -> None:
+        for answer in answers:
+            await answer()
         await self._client.flush()

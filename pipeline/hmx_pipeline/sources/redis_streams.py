@@ -13,13 +13,14 @@ from typing import Any, Final
 import orjson
 from redis.exceptions import ResponseError
 
-from hmx_pipeline.sources.feed import BATCH, TAKE_S, QueueAwayError, QueueMessage
-from hmx_pipeline.store.atomic_blocks import Client, StoreUnavailableError, reachable
+from hmx_pipeline.sources.feed import SOME, QueueAwayError, QueueDamagedError, QueueMessage
+from hmx_pipeline.store.atomic_blocks import Client, DamagedError, StoreUnavailableError, reachable
 
 LOG: Final = logging.getLogger("hmx.source")
 IDLE_MS: Final = 60_000
 """After this time another consumer's unacknowledged entries are taken over."""
 _NEW: Final = b">"
+_START: Final = b"0-0"
 
 
 class RedisStream:
@@ -28,19 +29,20 @@ class RedisStream:
     def __init__(
         self, client: Client, stream: str, group: str, consumer: str, field: str = "event", *, delete: bool = False
     ) -> None:
-        """Raises StoreUnavailableError if Redis does not answer."""
+        """Raises StoreUnavailableError if Redis does not answer, or the key is no stream."""
         self._client, self._stream, self._group, self._consumer = client, stream, group, consumer
         self._field, self._delete = field.encode(), delete
         self._after = b"0"
         """Of its own unacknowledged entries, the last one read; `>` when all are read."""
-        self._claimed = 0.0
+        self._claimed, self._claim = 0.0, _START
+        """When all entries of others were last seen, and where looking for them continues."""
         with reachable():
             self._create()
 
-    def take(self) -> list[QueueMessage]:
+    def take(self, wait_s: float) -> list[QueueMessage]:
         while True:
             with self._answering():
-                entries = self._own() or self._abandoned() or self._read(_NEW, int(TAKE_S * 1000))
+                entries = self._own() or self._abandoned() or self._read(_NEW, int(wait_s * 1000))
             if lost := [name for name, fields in entries if not fields]:
                 LOG.warning("%d entries were trimmed from stream %s before they were read", len(lost), self._stream)
                 self.acknowledge([QueueMessage("", b"", name) for name in lost])
@@ -48,13 +50,20 @@ class RedisStream:
                 return [QueueMessage(name.decode(), self._event(fields), name) for name, fields in entries if fields]
 
     def acknowledge(self, taken: list[QueueMessage]) -> None:
+        self._done(taken, delete=self._delete)
+
+    def refuse(self, taken: list[QueueMessage]) -> None:
+        """They stay in the stream, and are not pending."""
+        self._done(taken, delete=False)
+
+    def _done(self, taken: list[QueueMessage], *, delete: bool) -> None:
         if not taken:
             return
         names = [one.handle for one in taken]
         with self._answering():
             block = self._client.pipeline()
             block.xack(self._stream, self._group, *names)
-            if self._delete:
+            if delete:
                 block.xdel(self._stream, *names)
             block.execute()
 
@@ -74,6 +83,8 @@ class RedisStream:
         try:
             with reachable():
                 yield
+        except DamagedError:
+            raise QueueDamagedError(f"the key {self._stream} of this Redis is no stream") from None
         except (StoreUnavailableError, ResponseError) as error:
             if isinstance(error, ResponseError) and "NOGROUP" not in str(error):
                 raise
@@ -90,15 +101,20 @@ class RedisStream:
         return entries
 
     def _abandoned(self) -> list[Any]:
+        """Looks through what others have pending, once in IDLE_MS."""
         if time.monotonic() < self._claimed + IDLE_MS / 1000:
             return []
-        claim = self._client.xautoclaim(self._stream, self._group, self._consumer, IDLE_MS, count=BATCH)
-        if not any(claim[1:]):
-            self._claimed = time.monotonic()
-        return [*claim[1], *((name, None) for name in claim[2])]
+        while True:
+            self._claim, taken, *gone = self._client.xautoclaim(
+                self._stream, self._group, self._consumer, IDLE_MS, self._claim, count=SOME
+            )
+            if self._claim == _START:
+                self._claimed = time.monotonic()
+            if taken or any(gone) or self._claim == _START:
+                return [*taken, *((name, None) for names in gone for name in names)]
 
     def _read(self, after: bytes, wait_ms: int) -> list[Any]:
-        options = {"count": BATCH, **({"block": wait_ms} if wait_ms else {})}
+        options = {"count": SOME, **({"block": wait_ms} if wait_ms else {})}
         found = self._client.xreadgroup(self._group, self._consumer, {self._stream: after}, **options)
         return list(found[0][1]) if found else []
 

@@ -18,11 +18,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, header
-from hmx_pipeline.contracts.limits import PART_BYTES, PART_STEPS, RECORD_BYTES
+from hmx_pipeline.contracts.limits import PART_BYTES, PART_STEPS, RECORD_BYTES, REFUSED_BYTES
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.stages.append_log import AppendLog
 from hmx_pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
 from hmx_pipeline.stages.state_formats import FORMATS, STATE_FORMAT, Formats, UnreadableStateError
+
+_ENTRY = 32
+"""Bytes of a decision in the position record, besides its texts."""
 
 
 class Unsendable(NamedTuple):
@@ -140,6 +143,16 @@ class Executor:
     def decided(self, position: StagePosition) -> None:
         """Restore the decisions on single records."""
         self.condemned, self.unsendable = set(position.condemned), set(position.unsendable)
+
+    def leave_out(self, refused: Iterable[Unsendable]) -> None:
+        """Decide that Kafka refuses these outputs; of all such decisions the newest REFUSED_BYTES are kept."""
+        left, kept = REFUSED_BYTES, set[Unsendable]()
+        for one in sorted(self.unsendable.union(refused), reverse=True):
+            left -= _ENTRY + len(one.topic) + len(one.key)
+            if left < 0:
+                break
+            kept.add(one)
+        self.unsendable = kept
 
     def run(self, records: Sequence[Record]) -> Effects:
         """Fold the records in one part. After an exception the executor is unusable: restore a new one."""

@@ -7,6 +7,7 @@ it. If Kafka or the archive fails, it retries.
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Final
@@ -35,6 +36,8 @@ from hmx_pipeline.store.projection import TopicRecord
 LOG: Final = logging.getLogger("hmx.archive")
 CHUNK_RECORDS: Final = 20_000
 CHUNK_BYTES: Final = 32 * MB
+CHECK_S: Final = 86_400.0
+"""How often all files of tenants with erasures are looked at: one may be of a process that died, and of old marks."""
 RETRY_S: Final = 10.0
 STOP_S: Final = 10.0
 
@@ -60,6 +63,7 @@ class Archiver:
         self._erasures = Erasures()
         self._honoured: dict[str, str] = {}
         """Folder of a tenant → digest of the erasures that its files have been through."""
+        self._checked = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
         """Archives what is there, every HMX_ARCHIVE_S, until told to stop."""
@@ -88,7 +92,9 @@ class Archiver:
                         pass
 
     def _erase(self) -> None:
-        """Writes the files of tenants anew from which something new was erased."""
+        """Writes the files of tenants anew from which something new was erased; from time to time, those of all."""
+        if time.monotonic() >= self._checked + CHECK_S:
+            self._honoured, self._checked = {}, time.monotonic()
         self._erasures = Erasures(erasure_marks(self._kafka, self._prefix))
         honoured = {tenant_folder(tenant): marks for tenant, marks in self._erasures.digests().items()}
         for folder, marks in honoured.items():

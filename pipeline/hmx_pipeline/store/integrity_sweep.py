@@ -255,7 +255,7 @@ class IntegritySweep:
                 lost.append(each)
                 continue
             values = value[1::2] if isinstance(value, list) else [value]
-            key = f"{tenant.root.rpartition('{')[2].rstrip('}')}/{encoded(each.name)}".encode()
+            key = f"{tenant.name}/{encoded(each.name)}".encode()
             at = (_TOPIC[kind], partition, 0, key)
             facts += self._facts([TopicRecord(*at, one) for one in values if isinstance(one, bytes)])
         return SweepResult(lost, self._untrue(facts))

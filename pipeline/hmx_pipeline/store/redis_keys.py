@@ -1,9 +1,11 @@
 """Redis keys: the layout of every key, including those built by Lua scripts.
 
-A tenant's keys carry its percent-encoded name as hash tag, which keeps tenants apart. `LAYOUT` and the version of the
-term rules are part of every key: a change of either leaves old keys unread and rebuilds memory from the topics.
+A tenant's keys carry its percent-encoded name, or its hash, as hash tag, which keeps tenants apart. `LAYOUT` and the
+version of the term rules are part of every key: a change of either leaves old keys unread and rebuilds memory from the
+topics.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +14,9 @@ from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.retrieval.terms import VERSION
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE
 
-LAYOUT: Final = 14
+LAYOUT: Final = 15
+_NAME: Final = 64
+"""Characters of a tenant's name in keys; a longer one is hashed, because every word of a tenant has a key."""
 
 KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     ERASURES: {},
@@ -44,6 +48,8 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
 @dataclass(frozen=True, slots=True)
 class TenantKeys:
     root: str
+    name: str = ""
+    """Percent-encoded."""
 
     def _key(self, kind: str, name: str | None = None) -> bytes:
         return (f"{self.root}:{kind}" if name is None else f"{self.root}:{kind}:{encoded(name)}").encode()
@@ -201,6 +207,11 @@ class Keys:
         return f"{encoded(self.prefix)}hmx:{rules}"
 
     @property
+    def layouts(self) -> bytes:
+        """Hash: root of each layout that is there → when it was last used (s). Of all layouts (see store.layouts)."""
+        return f"{encoded(self.prefix)}hmx:layouts".encode()
+
+    @property
     def positions(self) -> bytes:
         """Hash: topic/partition → position up to which records are in memory."""
         return f"{self.root}:positions".encode()
@@ -247,4 +258,7 @@ class Keys:
         return f"{self.root}:tenants".encode()
 
     def tenant(self, tenant_id: str) -> TenantKeys:
-        return TenantKeys(f"{self.root}:{{{encoded(tenant_id)}}}")
+        name = encoded(tenant_id)
+        plain = len(name) <= _NAME and name[:1] != "~"  # so no tenant has the name of another's hash
+        tag = name if plain else f"~{hashlib.sha256(name.encode()).hexdigest()}"
+        return TenantKeys(f"{self.root}:{{{tag}}}", name)

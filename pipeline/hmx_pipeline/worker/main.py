@@ -17,7 +17,8 @@ from hmx_pipeline.observe.logs import configure_logs
 from hmx_pipeline.observe.shutdown import end_in_time
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.worker.app import create_app, create_runner, quiet_libraries
-from hmx_pipeline.worker.worker_status import WorkerHealth
+from hmx_pipeline.worker.runner import Runner
+from hmx_pipeline.worker.worker_status import ProgressWatch, WorkerHealth
 
 LOG: Final = logging.getLogger("hmx.worker")
 COLLECT: Final = (50_000, 20, 50)
@@ -33,9 +34,8 @@ def run_worker(settings: Settings) -> None:
     configure_logs(settings.log_level, settings.log)
     health = WorkerHealth(settings.ready_lag_s)
     serve_health(settings.host, settings.worker_port, health)
-    cluster = _wait_for_topics(settings)
-    health.runner = create_runner(settings, cluster, health.watch)
-    app = create_app(settings, health.runner)
+    runner = health.runner = _wait_for_kafka(settings, health.watch)
+    app = create_app(settings, runner)
     quiet_libraries()
     asyncio.set_event_loop(asyncio.new_event_loop())
     worker = Worker(app, loglevel=settings.log_level, override_logging=False, quiet=True)
@@ -51,14 +51,15 @@ class Worker(faust.Worker):
         super()._schedule_shutdown(signal)
 
 
-def _wait_for_topics(settings: Settings) -> Cluster:
-    admin = connect(settings.require_kafka())
+def _wait_for_kafka(settings: Settings, watch: ProgressWatch) -> Runner:
+    """Retries until the topics are there and Kafka's controller says which they are."""
+    admin, cluster = connect(settings.require_kafka()), Cluster(settings.require_kafka())
     attempt, known_by = 0, time.monotonic() + KNOWN_S
     while True:
         try:
             check_rights(settings.require_kafka(), "worker", settings.topic_prefix)
             check_events_topic(admin, prefix=settings.topic_prefix)
-            return Cluster(settings.require_kafka())
+            return create_runner(settings, cluster, watch)
         except MissingTopicError:
             if time.monotonic() > known_by:
                 raise

@@ -104,7 +104,7 @@ class OwnedPartition:
         self.executor = Executor(self._new_fold(), self.tp.partition)
         restored = self._transactions.restore(self.executor)
         gc.freeze()  # never collected, so later collections need not scan it
-        self.executor.unsendable |= self._unsendable
+        self.executor.leave_out(self._unsendable)
         self.position = restored.position
         if self._new:  # later restores follow no crash of this owner
             self._new, self._tries = False, restored.tries

@@ -391,6 +391,19 @@ class TestRedacting:
         twice, paths = redact(once)
         assert (twice, paths) == (once, ())
 
+    def test_a_placeholder_that_a_secret_was_taken_out_of_is_judged_anew(self) -> None:
+        key = f"x-----BEGIN PRIVATE KEY-----{BODY} " + "x" * 20
+        for fields in ({"metadata": {"token": key}}, {"content": ["--password", key]}):
+            once, _ = redact(fields)
+            assert redact(once) == (once, ())
+            assert REDACTED in (once.get("metadata", {}).get("token"), once.get("content", [None])[-1])
+
+    def test_an_argument_beside_a_key_of_several_lines_goes_too(self) -> None:
+        key = ["-----BEGIN PRIVATE KEY-----", BODY, "-----END PRIVATE KEY-----"]
+        once, _ = redact({"content": ["run", "--token", "abcdefgh", *key]})
+        assert once == {"content": ["run", "--token", REDACTED, REDACTED]}
+        assert redact(once) == (once, ())
+
     def test_of_a_value_near_a_bound_twice_changes_nothing_more(self) -> None:
         """A mark is longer than what it stands for."""
         for size in range(480, 513):

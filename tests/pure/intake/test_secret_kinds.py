@@ -80,13 +80,14 @@ FOUND = [
     '<add key="DbPassword" value="{}"/>', "machine h login n password {}", "sshpass -p {} ssh h", "docker login -u n -p {} r.io",
     "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44={}", "pass\u200bword={}", '"password"\uff1a"{}"', 'password: str = "{}"', "redis://:{}@cache:6379/0",
     "--db-password '{}'", "X-Auth-Token: {}", "kubectl --token={}", "client-key-data: {}", "_auth = {}", "signing_key: {}",
+    "user:me password:{} host:h", "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44\uff1a{}",
 ]  # fmt: skip
 LEFT = [
     '"token_type": "bearer"', "mysqld --password-file /run/secrets/db", "def login(user: str, password: str) -> Token:",
     "password: string;", "token: Optional[str] = None", "api_key: SecretStr", "API_KEY=<your-api-key>", "password={{ vault_password }}",
     "PWD=/home/me/project", "self.token = token", "login(username=username, password=password)", "PASS: test_login (0.03s)",
     "DB_PASS=$DB_PASS", "tokenizer: cl100k_base", "sha256:" + "0123456789abcdef" * 4, "sk-estimator-doc-link", "token_endpoint: https://id.example.org/token",
-    "kwargs['password'] = settings_dict['PASSWORD']", "passwd = conn_params.get('password', '')",
+    "Source(secrets_dir=_secrets_dir or self.secrets_dir)", "secret:my-app-config", "kwargs['password'] = settings_dict['PASSWORD']", "passwd = conn_params.get('password', '')",
 ]  # fmt: skip
 
 
@@ -116,6 +117,10 @@ class TestNames:
             REDACTED,
             "--force",
         ]
+
+    def test_of_headers_in_lists_of_pairs(self) -> None:
+        headers = [["X-Api-Key", V], ["cookie", f"a={V}; b=c"], ["token", "expired"], ["password", "must not be empty"]]
+        assert redacted(headers=headers)["headers"] == [["X-Api-Key", REDACTED], ["cookie", REDACTED], *headers[2:]]
 
     def test_of_docker_and_kubernetes_in_objects(self) -> None:
         found = redacted(

@@ -8,14 +8,21 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from hmx_pipeline.service import documentation, problems
+from hmx_pipeline.service.access import Access
 from tests.support.documents import DOCS
+from tests.support.drawings import FOLDER, blocks, file_of
 
 NAMES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
+    return served(per_minute=0)
+
+
+def served(per_minute: int) -> TestClient:
     app = FastAPI(docs_url=None, redirect_slashes=False)
+    app.state.access = Access("", per_minute)
     app.include_router(documentation.router)
     problems.install(app)
     return TestClient(app)
@@ -45,7 +52,22 @@ def test_pages_load_nothing_and_run_nothing(client: TestClient) -> None:
         answer = client.get(f"/docs/{path}")
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert "unsafe" not in answer.headers["content-security-policy"]
-        assert not re.search(r"<script|<img|<!--|src=", answer.text.partition("<main")[2])
+        body = re.sub(r'<img src="/docs/images/[0-9a-f]{12}\.svg"', "", answer.text.partition("<main")[2])
+        assert not re.search(r"<script|<img|<!--|src=", body)
+
+
+def test_each_mermaid_block_is_drawn_and_its_drawing_loads_and_runs_nothing(client: TestClient) -> None:
+    names = {file_of(block) for block in blocks()}
+    assert names == {path.name for path in FOLDER.glob("*.svg")}, "make drawings"
+    shown = {name for page in NAMES for name in re.findall(r"/docs/images/([^\"]+)", client.get(f"/docs/{page}").text)}
+    assert shown == names
+    assert not any('class="language-mermaid"' in client.get(f"/docs/{page}").text for page in NAMES)
+    for name in names:
+        answer = client.get(f"/docs/images/{name}")
+        assert answer.headers["content-type"] == "image/svg+xml"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert not re.search(r"<script|foreignObject|@import|url\((?!#)|href=|\son\w+=", answer.text)
+    assert client.get("/docs/images/none.svg").status_code == client.get("/docs/images/page.png").status_code == 404
 
 
 def test_a_search_finds_sections_with_all_words_those_with_them_in_the_title_first(client: TestClient) -> None:
@@ -56,6 +78,15 @@ def test_a_search_finds_sections_with_all_words_those_with_them_in_the_title_fir
     assert "0 sections" in nothing
     assert marks not in nothing
     assert "0 sections" in client.get("/docs/search").text
+
+
+def test_visitors_share_a_limit_of_searches_and_a_search_has_few_words() -> None:
+    limited = served(per_minute=2)
+    words = "kafka redis log of the and a to"
+    for asked in (words, f"{words} {words} nowhere written"):
+        assert "<li>" in limited.get("/docs/search", params={"q": asked}).text, asked
+    assert limited.get("/docs/search", params={"q": "kafka"}).status_code == 429
+    assert limited.get("/docs/").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["nope.md", "..%2FREADME.md", "%2Fetc%2Fpasswd", "index.md%00", "images/page.png"])

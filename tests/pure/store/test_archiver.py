@@ -129,6 +129,24 @@ def test_what_a_process_that_died_did_not_know_to_be_erased_does_not_stay(
     assert archived(settings) == []
 
 
+def test_what_such_a_process_left_of_deleted_records_goes_within_a_day(
+    topics: GrowingTopics, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, topics.held = archiver.Archiver(settings, MemoryArchive.of(settings)), -1
+    topics.marks.append(ERASED)
+    known.archive_once(topics.stop)
+    topics.held = 3
+    topics.marks.clear()
+    with pytest.raises(ArchiveError):
+        archiver.Archiver(settings, Dying.of(settings)).archive_once(topics.stop)
+    topics.marks.append(ERASED)
+    topics.low = topics.held = 10
+    known.archive_once(topics.stop)
+    monkeypatch.setattr(archiver, "CHECK_S", 0.0, raising=False)
+    known.archive_once(topics.stop)
+    assert archived(settings) == []
+
+
 def test_what_was_deleted_before_it_was_archived_is_counted_once(topics: GrowingTopics, settings: Settings) -> None:
     made = archiver.Archiver(settings, MemoryArchive.of(settings))
     made.archive_once(topics.stop)
