@@ -19,14 +19,14 @@ override PATH := /usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mine test check docs docs-site test-web test-chart test-slow compiled test-compiled bench quality act \
+.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-slow compiled test-compiled bench quality act \
 	conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, show what came out
-	@$(BIN)/hmx demo
+demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, tell what came out (KEEP=1: leave it running)
+	@$(BIN)/hmx demo $(if $(KEEP),--keep)
 
 mine: venv  ## import your coding agent's transcripts, and show the ten most useful things learnt (PATH=… or ~/.claude/projects)
 	@$(BIN)/hmx mine $(TRANSCRIPTS)
@@ -39,6 +39,9 @@ check: lint  ## lint, types, import contracts and the quick pure tests: under tw
 
 docs: venv  ## write the generated parts of the pages under docs/ anew
 	@$(BIN)/python -m tests.support.documents
+
+drawings: venv  ## draw the Mermaid blocks of the pages that changed, with npm and Chromium
+	@$(BIN)/python -m tests.support.drawings
 
 docs-site: venv  ## the documentation as a site under build/site, with search, that works offline; ends where a link leads nowhere
 	@[ -d $(VENV)/site ] || $(PIP) --require-hashes --target $(VENV)/site -r tests/site/requirements.lock
@@ -53,6 +56,10 @@ test-chart: venv  ## the Helm chart, as helm renders it and for several versions
 	@mkdir -p build && tests/chart/install $(CURDIR)/build/bin
 	@[ -d $(VENV)/chart ] || $(PIP) --require-hashes --target $(VENV)/chart -r tests/chart/requirements.lock
 	@HMX_HELM=$(CURDIR)/build/bin/helm PYTHONPATH=$(VENV)/chart $(BIN)/python -m pytest -m chart tests/chart
+
+test-clients: venv  ## the OpenAPI document by its validator, and a client generated from it against the service
+	@[ -d $(VENV)/clients ] || $(PIP) --require-hashes --target $(VENV)/clients -r tests/clients/requirements.lock
+	@HMX_CLIENT_TOOLS=$(CURDIR)/$(VENV)/clients $(BIN)/python -m pytest -m clients tests/clients
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure
@@ -113,6 +120,7 @@ lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for
 	@$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --output-file requirements-dev.lock
 	@$(COMPILE) pyproject.toml --extra archive --extra mcp --extra nats --constraint requirements-dev.lock --output-file requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/chart/requirements.in --constraint requirements-dev.lock --output-file tests/chart/requirements.lock
+	@$(COMPILE) $(UPGRADE) tests/clients/requirements.in --output-file tests/clients/requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \
 		tests/secrets/requirements.in --output-file tests/secrets/requirements.lock

@@ -29,7 +29,7 @@ class WithFiles(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            for folder, files in (("topics", "*"), ("docs", "*.md")):
+            for folder, files in (("topics", "*"), ("docs", "*.md"), ("docs", "*.svg")):
                 for file in (each for each in Path(folder).rglob(files) if each.is_file()):
                     place = Path(self.build_lib) / "hmx_pipeline" / file
                     place.parent.mkdir(parents=True, exist_ok=True)

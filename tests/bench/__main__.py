@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from tests.bench import (
     against_empty,
+    against_streams,
     against_zaxy,
     doors,
     freshness,
@@ -35,6 +36,7 @@ FAMILIES: Mapping[str, Callable[[Bench], list[Line]]] = {
     "sessions": against_empty.sessions,
     "spaces": against_empty.spaces,
     "invalid": against_empty.invalid,
+    "streams": against_streams.streams,
     "live": in_process.live,
     "patterns": in_process.patterns,
     "processes": processes.processes,

@@ -5,7 +5,7 @@ the moment it may read, with all that a worker does but the patterns stage; the 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -64,15 +64,28 @@ def _by_thread(ours: Sequence[Cost]) -> list[Line]:
 
 
 def _rounds(bench: Bench, lines: Sequence[bytes], outcome: Outcome) -> tuple[list[Cost], list[Cost]]:
+    ours, empty = in_turns(bench, lines, outcome, {EMPTY: _empty_agent})
+    return ours, empty[EMPTY]
+
+
+Baseline = Callable[[Bench, Settings, int], Cost]
+"""Reads so many records of the events topic of these settings."""
+
+
+def in_turns(
+    bench: Bench, lines: Sequence[bytes], outcome: Outcome, baselines: Mapping[str, Baseline]
+) -> tuple[list[Cost], dict[str, list[Cost]]]:
+    """What the sessions stage costs in each round, and what each baseline does on the same topic."""
     ours: list[Cost] = []
-    empty: list[Cost] = []
+    theirs: dict[str, list[Cost]] = {name: [] for name in baselines}
     for _ in bench.rounds():
         with bench.topics() as settings:
             publish(lines, settings)
-            empty.append(_empty_agent(bench, settings, len(lines)))
+            for name, baseline in baselines.items():
+                theirs[name].append(baseline(bench, settings, len(lines)))
             ours.append(_sessions_stage(bench, settings, len(lines)))
             _check(settings, len(lines), outcome)
-    return ours, empty
+    return ours, theirs
 
 
 def _empty_agent(bench: Bench, settings: Settings, count: int) -> Cost:

@@ -1,18 +1,12 @@
-"""A pack beside a query of zaxy-memory, which keeps agents' memory on one machine: the same turns, the same questions.
-
-It is installed into an environment of its own under build/, when this line is asked for; it and what it needs are no
-part of ours. Where it can't be installed the line is left out, and says so.
-"""
+"""A pack beside a query of zaxy-memory, which keeps agents' memory on one machine: equal turns, equal questions."""
 
 import json
 import subprocess
-import venv
 from pathlib import Path
 from typing import Any, Final, Self
 
-from rich.console import Console
-
 from tests.bench import memories
+from tests.bench.elsewhere import python_with
 from tests.bench.kit import Bench, quantile
 from tests.bench.packs import memory_of, timed
 from tests.bench.report import Bar, Line
@@ -21,14 +15,10 @@ PACKAGE: Final = "zaxy-memory==3.2.0"
 ITEMS: Final = 10_000
 QUESTIONS: Final = 20
 """A round; it takes its time."""
-PATIENCE_S: Final = 900
 
 
 def zaxy(bench: Bench) -> list[Line]:
-    try:
-        python = _installed(Path("build/zaxy"))
-    except (OSError, subprocess.SubprocessError) as error:
-        Console(stderr=True).print(f"zaxy: left out, {PACKAGE} can't be installed: {error}", highlight=False)
+    if (python := python_with(PACKAGE)) is None:
         return []
     turns = [{"role": said.actor, "content": said.text} for _, said in memories.documents(ITEMS, _WORDS)]
     ours: list[float] = []
@@ -52,16 +42,6 @@ def zaxy(bench: Bench) -> list[Line]:
 
 
 _WORDS: Final = memories.vocabulary(ITEMS)
-
-
-def _installed(folder: Path) -> Path:
-    """The Python of an environment that has the package."""
-    python = folder.absolute() / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE]
-    subprocess.run(pip, check=True, timeout=PATIENCE_S)
-    return python
 
 
 class _Zaxy:

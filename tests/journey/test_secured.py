@@ -157,6 +157,26 @@ def test_a_right_that_lacks_is_named(secured: SecuredKafka, pipeline: Pipeline, 
     await_true(says)
 
 
+def doctor(settings: Settings, process: str) -> dict[str, dict[str, Any]]:
+    told = json.loads(hmx(settings, "doctor", "--process", process, "--json").stdout)
+    return {each["check"]: each for each in told["checks"]}
+
+
+def test_the_doctor_names_a_right_that_lacks_and_a_wrong_password(secured: SecuredKafka, settings: Settings) -> None:
+    found = doctor(as_user(settings, secured, "operator"), "materialiser")
+    assert found["topics"]["ok"] is False, "they were created with two partitions"
+    found = doctor(as_user(settings, secured, "materialiser"), "materialiser")
+    assert (found["kafka"]["ok"], found["rights"]["ok"], found["topics"]["ok"]) == (True, True, None)
+    lacking = next(right for right in rights("materialiser", settings.topic_prefix) if right.name.endswith(EVIDENCE))
+    secured.forbid("materialiser", [lacking])
+    found = doctor(as_user(settings, secured, "materialiser"), "materialiser")
+    assert f"Read on topic {settings.topic_prefix}{EVIDENCE}" in found["rights"]["said"]
+    assert found["rights"]["mend"] == "hmx acls --process materialiser"
+    wrong = doctor(secured.as_user(settings, "materialiser", NEW_PASSWORD), "materialiser")
+    assert "refuses the login" in wrong["kafka"]["said"]
+    assert NEW_PASSWORD not in str(wrong)
+
+
 def test_who_may_not_publish_is_told_so(secured: SecuredKafka, settings: Settings, tmp_path: Path) -> None:
     lines = tmp_path / "events.ndjson"
     lines.write_text(json.dumps(session("s")[0]) + "\n")

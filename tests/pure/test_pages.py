@@ -1,6 +1,7 @@
 """The pages: what is generated is up to date, what is linked is there, what is shown exists."""
 
 import ast
+import builtins
 import json
 import re
 import shlex
@@ -100,6 +101,27 @@ def test_python_is_python_and_json_is_json(page: Path) -> None:
             values = code.splitlines() if code.count('{"hmx_version"') > 1 else [code]
             for value in values:
                 json.loads(value)
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "how-to" / "extend").glob("*.md")), ids=lambda page: page.stem)
+def test_code_to_add_uses_names_of_the_files_that_its_page_names(page: Path) -> None:
+    """Those since the code before it: the same name means another thing elsewhere."""
+    for before, code in re.findall(r"(.*?)^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL):
+        named = [ROOT / path for path in re.findall(r"`((?:pipeline|tests)/[\w./-]*)`", before)]
+        files = [file for path in named for file in ([path] if path.is_file() else path.glob("*.py"))]
+        known = {word for file in files for word in re.findall(r"\w+", file.read_text(encoding="utf-8"))}
+        names = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
+        assert {node.id for node in names if isinstance(node.ctx, ast.Load)} - {*vars(builtins), *bound(code)} <= known
+
+
+def bound(code: str) -> Iterator[str]:
+    """The names that a text defines, imports or assigns."""
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.ImportFrom(names=names):
+                yield from (each.name for each in names)
 
 
 def test_the_event_of_the_readme_is_accepted() -> None:

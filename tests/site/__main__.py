@@ -11,11 +11,13 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import yaml
 
 from tests.support.documents import DOCS, ROOT, pages
+from tests.support.drawings import BLOCK, FOLDER, file_of
 
 SOURCE, SITE = ROOT / "build/site-source", ROOT / "build/site"
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|<|#)([^)#\s]+)(?:#[^)]*)?\)")
@@ -74,7 +76,17 @@ def collect() -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(page, place)
         if page.suffix == ".md":
+            place.write_text(BLOCK.sub(partial(_drawing, place), page.read_text(encoding="utf-8")), encoding="utf-8")
             waiting += (target for _, target in linked(page))
+
+
+def _drawing(page: Path, found: re.Match[str]) -> str:
+    """An image of a Mermaid block; no script draws it."""
+    drawing = FOLDER / file_of(found[1])
+    place = SOURCE / "pages" / drawing.relative_to(ROOT)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(drawing, place)
+    return f"![a drawing]({os.path.relpath(place, page.parent)})"
 
 
 def navigation() -> list[dict[str, object]]:

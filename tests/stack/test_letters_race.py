@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from hmx_pipeline.audit import dead_letter_replay
+from hmx_pipeline.audit.dead_letter_policy import LetterFilter
 from hmx_pipeline.audit.dead_letter_replay import TAKEN_OVER, ReplaySummary, send_back
-from hmx_pipeline.audit.replay_policy import LetterFilter
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.headers import header
 from hmx_pipeline.contracts.rejections import Reason

@@ -20,7 +20,7 @@ from hmx_pipeline.local.kafka import kafka as kafka_servers
 from hmx_pipeline.local.ports import free_ports, same_ports
 from hmx_pipeline.local.process import Component, Process, StackError, State
 from hmx_pipeline.local.stack import AlreadyUpError, Stack, down, status, up
-from hmx_pipeline.local.state import control_key
+from hmx_pipeline.local.state import control_key, read_stack
 from hmx_pipeline.local.supervisor import Supervisor
 from tests.support.waiting import until
 
@@ -249,6 +249,14 @@ def test_data_outlives_a_stop_but_not_a_fresh_start(tmp_path: Path, own_servers:
     topics(fresh=False, create=True)
     assert "kept" in topics(fresh=False, create=False)
     assert "kept" not in topics(fresh=True, create=False)
+
+
+def test_a_small_stack_gives_kafka_a_quarter_of_the_heap(tmp_path: Path, own_servers: None) -> None:
+    with Stack(tmp_path, small=True, keep=False) as stack:
+        admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+        assert admin.list_topics(timeout=PATIENCE).brokers
+        pid = (read_stack(tmp_path) or {})["components"]["kafka-1"]["pid"]
+        assert b"-Xmx128m" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
 @pytest.mark.slow

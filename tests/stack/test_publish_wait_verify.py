@@ -144,7 +144,7 @@ def test_without_kafka_or_topics_the_message_says_what_to_do(kafka: str, redis_u
     assert "hmx up" in str(failed.exception)
     for command in (["publish", file], ["wait"], ["verify"]):
         assert "hmx topics apply" in str(hmx(missing, *command).exception)
-    assert "is no file" in hmx(missing, "publish", tmp_path / "none").stderr
+    assert "is not a file" in hmx(missing, "publish", tmp_path / "none").stderr
 
 
 # wait

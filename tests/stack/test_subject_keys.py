@@ -132,9 +132,13 @@ def test_no_route_tells_a_bound_key_what_is_anothers(service: httpx.Client, sett
 def test_routes_that_tell_of_everybody_want_a_key_of_the_tenant(service: httpx.Client, settings: Settings) -> None:
     ann, tenant = key(settings, ANN), key(settings)
     assert service.get("/v1/hmx/sessions/s0", headers=ann).status_code == 403
-    for path in ("/v1/hmx/tables/sessions", "/v1/hmx/tables/patterns", "/v1/hmx/counts", "/v1/usage-metrics"):
+    of_all = ("tables/sessions", "tables/patterns", "counts", "subjects")
+    for path in (*(f"/v1/hmx/{name}" for name in of_all), "/v1/usage-metrics"):
         assert service.get(path, headers=ann).status_code == 403
         assert service.get(path, headers=tenant).status_code == 200
+    told = service.get("/v1/hmx/subjects", headers=tenant).json()
+    assert {ANN, BOB} <= {each["subject_id"] for each in told["subjects"]}
+    assert (told["complete"], told["total"]) == (True, len(told["subjects"]))
     is_problem(service.post("/v1/hmx/fingerprints", json={}, headers=ann), 403, "forbidden")
     assert service.get("/v1/hmx/tenants", headers=ann).status_code == 403
 

@@ -6,6 +6,7 @@ A page marks a generated part with `<!-- table: NAME -->` and `<!-- end -->`; `g
 import re
 from pathlib import Path
 
+from tests.support import asyncapi
 from tests.support.generated import PARTS, ROOT
 
 README = ROOT / "README.md"
@@ -33,3 +34,4 @@ if __name__ == "__main__":
         if with_parts(text) != text:
             page.write_text(with_parts(text), encoding="utf-8")
             print(page.relative_to(ROOT))
+    asyncapi.FILE.write_text(asyncapi.document(), encoding="utf-8")

@@ -239,12 +239,16 @@ def routes() -> str:
     """From the OpenAPI document; the WebSocket, which OpenAPI does not know, stands at the end."""
     service = create_app(Settings(kafka_bootstrap="localhost:1", redis_url="redis://localhost:1"))
     rows = [
-        (f"`{method.upper()} {path}`", first_sentence(operation.get("description", "")))
+        (
+            f"`{method.upper()} {path}`",
+            f"`{said['operationId']}`",
+            first_sentence(said.get("description", "")),
+        )
         for path, methods in service.openapi()["paths"].items()
-        for method, operation in methods.items()
+        for method, said in methods.items()
     ]
-    rows.append(("`WebSocket /v1/hmx/events`", "An event a frame, an acknowledgement for each, in order"))
-    return table(("route", "what it does"), rows)
+    rows.append(("`WebSocket /v1/hmx/events`", "", "An event a frame, an acknowledgement for each, in order"))
+    return table(("route", "operation id", "what it does"), rows)
 
 
 def problems() -> str:

@@ -151,6 +151,16 @@ def published(evidence: Mapping[int, Sequence[LogRecord]]) -> list[dict[str, Any
     return [orjson.loads(output.value or b"") for output in chain.from_iterable(outputs)]
 
 
+def learnt(events: Iterable[dict[str, Any]]) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """What is live after these events: type and content → status, confidence and how often it was seen."""
+    last = {artifact["artifact_id"]: artifact for artifact in artifacts_of(events)}
+    return {
+        (a["artifact_type"], a["content_hash"]): (a["status"], a["confidence"], a["observed_count"])
+        for a in last.values()
+        if a["status"] in ("active", "draft")
+    }
+
+
 def law_five(artifacts: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """What any interleaving of the same sessions leaves alike: of every active artifact, what it says and rests on."""
     latest = {artifact["artifact_id"]: artifact for artifact in artifacts}

@@ -196,7 +196,7 @@ class Memory:
         """Every key that every filling has alike, less the prefix, with its serialised value."""
         found = {}
         for key in self.client.scan_iter(match=f"{self.keys.prefix}hmx:*"):
-            own = (self.keys.filling, self.keys.goals, self.keys.damaged)
+            own = (self.keys.filling, self.keys.goals, self.keys.damaged, self.keys.layouts)
             if key in own or b":captur" in key:  # captures are of no topic
                 continue
             kind = self.client.type(key)

@@ -96,6 +96,8 @@ class Pattern:
     """Of one that makes others: whose contributions it takes as well."""
     is_team: Callable[[int], bool] = lambda _: False
     """Whether its tenant was a team before that offset."""
+    trust: Callable[[int], Trust | None] = lambda _: None
+    """Whom its tenant trusted before that offset."""
     _makes: dict[int, dict[str, list[Contribution]]] = field(default_factory=dict)
     """What its contributions made of other patterns, by the offset before which they came."""
     _read: dict[bytes, Contribution] = field(default_factory=dict)
@@ -115,11 +117,18 @@ class Pattern:
             if value not in self._read:
                 self._read[value] = Contribution.model_validate_json(value)
         found = [self._read[value] for value in values]
-        return found if knows(split_key(self.text)[0]) else self._shared(found, before)
+        return found if knows(split_key(self.text)[0]) else self._decisive(self._shared(found, before), before)
 
     def _shared(self, told: list[Contribution], before: int) -> list[Contribution]:
         """A team's words are nobody's in particular."""
         return [each.model_copy(update={"subject": ""}) for each in told] if self.is_team(before) else told
+
+    def _decisive(self, told: list[Contribution], before: int) -> list[Contribution]:
+        """Where people or trusted agents decide, nobody else's decision counts."""
+        trust = self.trust(before)
+        if split_key(self.text)[0] != "decision_policy" or trust is None or not trust.people or self.is_team(before):
+            return told
+        return [one for one in told if one.subject or trust.agents.issuperset(one.tellers or [one.agent_id])] or told
 
     def makes(self, before: int) -> dict[str, list[Contribution]]:
         """By the text of each pattern that its contributions make, those that it is made of."""
@@ -277,7 +286,13 @@ class Patterns:
         if name not in self.patterns:
             kind = KINDS.get(split_key(text)[0])
             maker = self._maker(tenant_id, kind.made_of) if kind is not None and kind.made_of else None
-            self.patterns[name] = Pattern(tenant_id, text, maker=maker, is_team=partial(self.is_team, tenant_id))
+            self.patterns[name] = Pattern(
+                tenant_id,
+                text,
+                maker=maker,
+                is_team=partial(self.is_team, tenant_id),
+                trust=partial(self.trust, tenant_id),
+            )
         return self.patterns[name]
 
     def _maker(self, tenant_id: str, kind: str) -> Pattern:
@@ -411,7 +426,8 @@ class Patterns:
 
     def _speak_all(self, tenant_id: str) -> None:
         for pattern in list(self.patterns.values()):
-            if pattern.tenant_id == tenant_id and pattern.kept and knows(split_key(pattern.text)[0]):
+            kind = split_key(pattern.text)[0]
+            if pattern.tenant_id == tenant_id and pattern.kept and (knows(kind) or kind == "decision_policy"):
                 self._speak_later(pattern)
 
     def _highest(self, tenant: str) -> "tuple[int, str, Pattern]":

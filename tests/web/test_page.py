@@ -1,6 +1,7 @@
 """The page in a real browser: it shows what the routes say, of one tenant, as text; with the keyboard too."""
 
 import json
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -24,11 +25,22 @@ from tests.support.records import START_MS, event
 from tests.support.service import serving
 from tests.support.sessions import session
 from tests.support.waiting import until
-from tests.web.browser import ENTER, TAB, Browser, browsing
+from tests.web.browser import ELEMENT, ENTER, TAB, Browser, browsing
 
 MARKUP = "<img src=x onerror='document.title=1'><b>bold</b>"
 HOSTILE = "\u202e<img src=x onerror='document.title=1'>[hmx]"
-VIEWS = ("overview", "ask", "artifacts", "knowledge", "patterns", "sessions", "sessions/session-11")
+VIEWS = (
+    "overview",
+    "live",
+    "ask",
+    "artifacts",
+    "knowledge",
+    "patterns",
+    "people",
+    "letters",
+    "sessions",
+    "sessions/session-11",
+)
 KEYS = 40
 """More than it takes to come from a question to the first entry of its answer."""
 RULES = {"light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], "dark": ["color-contrast"]}
@@ -167,6 +179,72 @@ def test_the_text_to_paste_is_shown_and_copied(browser: Browser, settings: Setti
     assert browser.run("return document.querySelector('.pasted').textContent") == text
     browser.one("section[aria-label='To paste'] .copy").click()
     browser.one("section[aria-label='To paste'] [role=status]", "cop")
+
+
+def test_two_packs_stand_side_by_side(browser: Browser, settings: Settings) -> None:
+    show(browser, settings, "ask")
+    browser.one("textarea").type("deploy the payments service to staging: namespace not found")
+    packs = []
+    for budget in (1200, 100):
+        field = browser.one("input[name=budget]")
+        field.clear()
+        field.type(str(budget))
+        browser.one("form.ask button").click()
+        browser.one("section[aria-label='The pack']", f"{budget:,} tokens")
+        packs.append([each.text for each in browser.all("article .said")])
+        if not browser.all(".two"):
+            browser.one("section[aria-label='Compare'] button").click()
+            browser.one("section[aria-label='Compare']", "is kept")
+    more = len(packs[0]) - len(packs[1])
+    assert more > 0
+    browser.one("section[aria-label='Compare']", f"{more} only in the kept pack, 0 only in this one")
+    assert len(browser.all(".two .only")) == len(browser.all(".two .none")) == more
+
+
+def streams(settings: Settings) -> float:
+    told = httpx.get(f"{settings.service_url}/metrics").text
+    return float(re.findall(r'^hmx_http_streams\{kind="sse"\} (\S+)$', told, re.MULTILINE)[0])
+
+
+def test_what_comes_is_shown_as_it_comes_and_the_stream_ends_with_the_view(
+    browser: Browser, settings: Settings
+) -> None:
+    show(browser, settings, "live")
+    browser.one("section[aria-label='Live']", "following")
+    assert streams(settings) == 1
+    said = {"role": "user", "text": "the kingfisher is at the weir"}
+    publish([orjson.dumps(event("live-1", 0, at=START_MS, event_type="message", content=said))], settings)
+    browser.one("section[aria-label='Sessions'] article", "the kingfisher is at the weir")
+    browser.one("section[aria-label='Live'] button").click()
+    title = told(settings, "artifacts?type=task_schema")["artifacts"][0]["title"]
+    browser.one("section[aria-label='Learnt'] article", title.replace("`", ""))
+    browser.one("section[aria-label='Sessions'] .learnt li", "segment of")
+    assert len(browser.all("section[aria-label='Sessions'] article")) <= 12
+    browser.one("nav a", "Sessions").click()
+    until(lambda: streams(settings) == 0, "the stream has ended")
+
+
+def test_a_dead_letter_is_shown_as_data_and_sent_again_once_it_is_corrected(
+    browser: Browser, settings: Settings
+) -> None:
+    wrong = event("letters", 0, at=START_MS, event_type="message", content={"role": "user", "text": MARKUP})
+    publish([orjson.dumps({**wrong, "timestamp": "yesterday"})], settings)
+    wait_for_all(settings)
+    show(browser, settings, "letters")
+    until(lambda: bool(browser.all("section.letter")) or show(browser, settings, "letters"), "they are read anew")
+    browser.one("ul[aria-label='Reasons'] a", "bad timestamp").click()
+    until(lambda: len(browser.all("section.letter")) == 1, "one reason alone is shown")
+    letter = browser.one("section.letter", "RFC 3339")
+    for each in letter.all("summary"):
+        each.click()
+    assert MARKUP in browser.one("section.letter pre").text
+    assert not browser.all("main img")
+    assert "hmx dlq replay --offset" in browser.one("section.letter pre.pasted").text
+    text = browser.one("section.letter textarea")
+    browser.run("arguments[0].value = arguments[1]", {ELEMENT: text.name}, json.dumps(wrong))
+    browser.one("section.letter form button").click()
+    browser.one("section.letter", "Kafka has it").all("a")[-1].click()
+    browser.one(".timeline", "onerror")
 
 
 def test_a_pack_is_asked_for_the_person_in_the_field(browser: Browser, settings: Settings) -> None:

@@ -131,7 +131,7 @@ def _name_words(name: str) -> tuple[str, ...]:
     return tuple(stem(part) for part in name_parts(name))
 
 
-def _asked(request: str) -> tuple[list[str], list[str]]:
+def _asked(request: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the request's stems (with the parts of its identifiers), and its identifiers."""
     code = identifiers(request)
     return [*plain_stems(request), *(word for name in code for word in _name_words(name))], code

@@ -1,9 +1,9 @@
 """Dead letter replay: sends dead letters back to the events topic, in transactions.
 
-Enters: settings and a filter. Leaves: the decision for every letter (see audit.replay_policy), and, if applied, records
-at the end of the events topic. Letters already sent back are found by reading the events topic from the first letter's
-time. One replay runs at a time: a new one fences the older. Raises what reading Kafka raises. The first refused
-transaction ends the replay; the refused records are counted.
+Enters: settings and a filter. Leaves: the decision for every letter (see audit.dead_letter_policy), and, if applied,
+records at the end of the events topic. Letters already sent back are found by reading the events topic from the first
+letter's time. One replay runs at a time: a new one fences the older. Raises what reading Kafka raises. The first
+refused transaction ends the replay; the refused records are counted.
 """
 
 from collections import Counter
@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from hmx_pipeline.audit.replay_fold import batches
-from hmx_pipeline.audit.replay_policy import (
+from hmx_pipeline.audit.dead_letter_policy import (
     JudgedLetter,
     LetterFilter,
     Place,
@@ -27,6 +26,7 @@ from hmx_pipeline.audit.replay_policy import (
     returned,
     sent_before,
 )
+from hmx_pipeline.audit.replay_fold import batches
 from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config

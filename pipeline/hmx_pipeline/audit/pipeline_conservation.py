@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hmx_pipeline.audit.audited_log import AuditedLog, AuditedState, Progress, opened, silent
-from hmx_pipeline.audit.event_explanation import Explanation, Witness
-from hmx_pipeline.audit.event_explanation import explain as explained
 from hmx_pipeline.audit.parallel_audit import audited
 from hmx_pipeline.audit.partition_conservation import follow
 from hmx_pipeline.audit.partition_report import (
@@ -25,6 +23,8 @@ from hmx_pipeline.audit.partition_report import (
     plain,
 )
 from hmx_pipeline.audit.record_digests import origin_of
+from hmx_pipeline.audit.record_explanation import Explanation, Witness
+from hmx_pipeline.audit.record_explanation import explain as explained
 from hmx_pipeline.contracts.headers import KIND, header
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.settings import Settings

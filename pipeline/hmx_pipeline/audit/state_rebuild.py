@@ -1,11 +1,11 @@
 """State rebuild: writes a partition's unreadable stage state anew from the log (`hmx state rebuild`).
 
 Enters: settings, a stage, a partition. Leaves: the state topic as the stage would have written it, in one transaction
-under the partition's transactional id, so no worker writes meanwhile. No output is written. Raises RebuildError with
-nothing changed; TopicsError, KafkaException.
+under the partition's transactional id, so no worker writes meanwhile. No output is written. Raises RebuildError (then
+nothing has changed), TopicsError, KafkaException.
 
-The published outputs tell how far the stage had come: the last output of each topic is searched among what the fold
-makes. So the position is known even if its record is unreadable. Most of the log is folded before fencing.
+The published outputs show how far the stage had come: the fold ends when it has made the last output of each topic. So
+the position is known even if its record is unreadable. Most of the log is folded before fencing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ class Rebuilt(NamedTuple):
 def rebuild_state(
     settings: Settings, stage: Stage, partition: int, *, force: bool = False, on_progress: Progress = lambda *_: None
 ) -> Rebuilt:
-    """Rebuilds one partition. `force` also rebuilds readable or incomplete state; the notes tell why that is a loss."""
+    """Rebuilds one partition. `force` also rebuilds readable or incomplete state; the notes say what is lost."""
     partitions = existing_topics(settings, stage.source, stage.state, *stage.outputs, stage.dead_letters)
     if not 0 <= partition < partitions[stage.source]:
         raise RebuildError(

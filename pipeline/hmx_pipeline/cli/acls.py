@@ -22,7 +22,7 @@ def acls(
     ] = AclFormat.COMMANDS,
     user: Annotated[str | None, typer.Option(help="Who logs in; else hmx- and the process's name.")] = None,
 ) -> None:
-    """Prints the rights that each process needs on Kafka, and no more. It asks no server.
+    """Prints the Kafka rights that each process needs. Connects to no server.
 
     Names carry HMX_TOPIC_PREFIX. The commands take the address from $KAFKA and an administrator's properties file from
     $ADMIN. `operator` is whoever types `hmx topics apply`, `hmx verify`, `hmx replay` and the like.

@@ -7,7 +7,6 @@ to compare); 130 interrupted. Results go to standard output, the rest to standar
 import os
 import sys
 from importlib import import_module
-from keyword import iskeyword
 from typing import Annotated, Final
 
 import typer
@@ -21,27 +20,32 @@ MODULES: Final = {
     "stack": {
         "up": "Starts Kafka, Redis and the whole pipeline on this machine, and restarts processes that exit.",
         "env": "Prints the addresses of this folder's Kafka and service as shell exports.",
+        "open": "Opens the page in a browser, or prints its address where there is none.",
         "down": "Stops the stack of this folder with all its processes. Its data stays.",
     },
     "status": {
         "status": "Shows processes, every partition's position and lag in both stages, counters, and the lag of Redis.",
+    },
+    "doctor": {
+        "doctor": "Checks the settings, files, certificates, Kafka, its topics and rights, Redis, clocks and ports."
     },
     "run": {
         "worker": "Runs both stages: events → episodes and evidence → artifacts and knowledge.",
         "materialise": "Writes episodes, evidence, artifacts and knowledge into Redis, with their topic positions.",
         "serve": "Serves context packs, artifacts and events over HTTP, with OpenAPI at /docs/api.",
     },
-    "acls": {"acls": "Prints the rights that each process needs on Kafka, and no more. It asks no server."},
+    "acls": {"acls": "Prints the Kafka rights that each process needs. Connects to no server."},
     "validate": {
         "validate": "Checks events before they are published: which would be rejected, and why. Needs no Kafka."
     },
     "publish": {"publish": "Appends events to Kafka as they are, one record per line, including invalid lines."},
     "transcripts": {
         "import": "Imports a coding agent's transcripts: prompts, commands, edits, tests and refusals become events.",
-        "mine": "Imports the transcripts on this machine into its own stack, and shows the ten best things learnt.",
+        "export": "Writes an imported Eventloom log again, byte for byte, from the topics.",
+        "mine": "Imports this machine's transcripts into a stack of their own, and shows the ten best things learnt.",
     },
     "wait": {
-        "wait": "Waits until all published so far is in Redis or among the dead letters, and says what became of it.",
+        "wait": "Waits until all events published so far are in Redis or the dead letters, and shows their outcomes.",
     },
     "watch": {"watch": "Follows released episodes and compiled artifacts as they arrive; Ctrl-C ends it."},
     "memory": {
@@ -51,6 +55,10 @@ MODULES: Final = {
     "explain": {"explain": "Shows what an artifact rests on, which conditions were checked and how it got its status."},
     "archive": {"archive": "Retires an active artifact: packs stop showing it, and its pattern produces no new one."},
     "erase": {"erase": "Erases a subject, a session or a tenant from memory, up to now, and prints a signed receipt."},
+    "backup": {
+        "backup": "Writes all topics into a folder, while no worker runs.",
+        "restore": "Fills an empty Kafka from a backup, each record at the offset that it had.",
+    },
     "verify": {"verify": "Checks from the topics, offset by offset, that every event has exactly one outcome."},
     "replay": {
         "replay": "Rebuilds everything from the log into shadow topics; compares records byte by byte, then artifacts.",
@@ -59,14 +67,15 @@ MODULES: Final = {
         "semantic": "Downloads the embedding model (25 MB) unless it is present, and prints its path for HMX_SEMANTIC.",
     },
     "demo": {"demo": "Runs sample sessions through the whole pipeline and shows what it learns from them."},
-    "knowledge": {"knowledge": "What memory knows: list, confirm, correct and retract it."},
-    "receipt": {"receipt": "Receipts of erasures."},
-    "dlq": {"dlq": "Shows rejected records: reasons, counts, one example each, and what to do about it."},
-    "source": {"source": "Other queues as sources: one event a message."},
-    "topics": {"topics": "Topics as code: topics/*.yaml against the cluster."},
-    "keys": {"keys": "API keys of the service, in the file that HMX_API_KEYS names."},
-    "tenant": {"tenant": "Sets what the subjects of a tenant share, and whom it trusts."},
-    "fingerprint": {"fingerprint": "Export, import and compare what a tenant or an agent has learnt."},
+    "knowledge": {"knowledge": "Lists, confirms, corrects and retracts what memory knows."},
+    "receipt": {"receipt": "Verifies receipts of erasures, offline."},
+    "dlq": {"dlq": "Shows rejected records by reason: how many, an example, and what to do about them."},
+    "source": {"source": "Feeds the events topic from another queue; each message is one event."},
+    "topics": {"topics": "Compares topics/*.yaml with the cluster, and applies the difference."},
+    "keys": {"keys": "Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."},
+    "tenant": {"tenant": "Sets what a tenant's subjects share, whom it trusts, what it keeps."},
+    "retention": {"retention": "Shows what leaves a tenant's memory by age, class and count."},
+    "fingerprint": {"fingerprint": "Exports, imports and compares what a tenant or an agent has learnt."},
     "table": {"table": "Shows the state of the stages, read from their state topics."},
     "state": {"state": "Repairs stage state that cannot be read."},
 }
@@ -107,8 +116,8 @@ def application(asked: str | None = None) -> typer.Typer:
             app.add_typer(group, name=name)
             continue
         for command, said in commands.items():
-            function = f"{command}_" if iskeyword(command) else command
-            app.command(command, help=None if module else said)(getattr(module, function, _unasked))
+            function = getattr(module, f"{command}_", getattr(module, command, _unasked))
+            app.command(command, help=None if module else said)(function)
     return app
 
 

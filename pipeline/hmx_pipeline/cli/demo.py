@@ -4,17 +4,16 @@ Everything is stopped at the end, also after Ctrl-C or a failure, unless `--keep
 """
 
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from rich.padding import Padding
 
-from hmx_pipeline.cli.console import OUT, fail, saying, table
+from hmx_pipeline.cli.console import OUT, fail, many, plain, saying
 from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/demo")
@@ -56,61 +55,64 @@ def _flow(settings: Settings) -> None:
 
 
 def _show(settings: Settings) -> None:
-    """Shows the results, read from the topics and from Redis."""
+    """Tells what agents met, what memory learnt of it and what the next agent gets, from the topics and from Redis."""
     from hmx_pipeline.audit.pipeline_conservation import verify
-    from hmx_pipeline.cli.memory import show_artifact, show_artifacts, show_pack
     from hmx_pipeline.local.samples import QUESTION, TENANT
     from hmx_pipeline.queries.context_pack import make_pack
     from hmx_pipeline.retrieval.pack_request import PackRequest
     from hmx_pipeline.store.fetch import Store
 
     report = verify(settings)
-    rows = [(o.value, report.outcomes[o], o.meaning) for o in Outcome if report.outcomes[o]]
-    _heading("Outcome of every record")
-    OUT.print(table("", ("outcome", "records", "meaning"), rows))
     if not report.conserved:
         fail("records were lost or doubled. To see which, run `hmx demo --keep`, then `hmx verify`")
-    advice = {reason.value: reason.advice for reason in Reason}
-    rejected = [(reason, count, advice[reason]) for reason, count in report.rejections.most_common()]
-    _heading("Rejected records, and what their producer can do")
-    OUT.print(table("", ("reason", "records", "advice"), rejected))
+    counted = [f"{report.outcomes[o]} {o.replace('_', ' ')}" for o in Outcome if report.outcomes[o] and o != "control"]
+    _say("What became of the records", f"{', '.join(counted)}. None was lost or doubled.")
 
     store = Store.open(settings)
-    _heading("What was learnt")
-    for tenant in store.tenants():
-        statuses = (Status.ACTIVE, Status.DRAFT)
-        show_artifacts([a for status in statuses for a in store.all_artifacts(tenant, None, status)], tenant)
-        OUT.print()
-    made = make_pack(store, PackRequest(query=QUESTION, tenant_id=TENANT, token_budget=BUDGET))
-    answering = next((entry.source_id for entry in made.entries if entry.source_type == "artifact"), None)
-    found = answering and store.get_artifact(TENANT, answering)
-    if found:
-        _heading("One artifact, in full")
-        show_artifact(found)
-    _heading("A context pack: what an agent receives")
-    show_pack(made.model_copy(update={"dropped_entries": None}))
-    reasons = Counter(str(dropped.drop_reason) for dropped in made.dropped_entries or ())
-    dropped = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-    OUT.print(f"\n[dim]dropped, with reasons in the pack: {dropped or 'nothing'}[/]")
+    found, drafts = (
+        [one for tenant in store.tenants() for one in store.all_artifacts(tenant, None, status)]
+        for status in (Status.ACTIVE, Status.DRAFT)
+    )
+    pack = make_pack(store, PackRequest(query=QUESTION, tenant_id=TENANT, token_budget=BUDGET))
+    best = next(entry for entry in pack.entries if entry.source_type == "artifact")
+    learnt = next(one for one in found if one["artifact_id"] == best.source_id)
+    met = learnt["content"]["recovery"][0]
+    _say(
+        "What agents met",
+        f"In {met['sessions']} sessions `{met['step']}` failed with “{met['error']}”. {met['worked']} found a way out.",
+    )
+    _say(
+        "What memory learnt",
+        f"{many(len(found), 'artifact')} with enough evidence, {many(len(drafts), 'draft')} without. One of them:",
+        f"{learnt['title']} ({learnt['observed_count']} runs, confidence {learnt['confidence']:.2f})",
+    )
+    fix = [line for line in best.content.splitlines() if line.startswith("If ")]
+    _say("What the next agent gets when it asks", f"“{QUESTION}”", *fix)
 
 
-def _heading(text: str) -> None:
-    OUT.print()
-    OUT.rule(f"[bold]{text}[/]", align="left", style="dim")
+def _say(heading: str, *lines: str) -> None:
+    OUT.print(f"\n[bold]{heading}[/]")
+    for line in lines:
+        OUT.print(Padding(plain(line), (0, 0, 0, 2)))
 
 
 def _where_next(settings: Settings, keep: bool) -> None:
+    from hmx_pipeline.local.samples import QUESTION
+
     if not keep:
-        OUT.print("To keep the stack running: `hmx demo --keep`. To use your own events: `hmx up`.")
+        OUT.print("To look at it on the page: `make demo KEEP=1`, or `hmx demo --keep`.")
+        OUT.print("To use your own events: `hmx up`, then docs/tutorial.md.")
         return
     OUT.print(
         f"""
-The stack keeps running. The service answers at {settings.service_url} (pages at / and /docs/).
+The stack keeps running, with the page at {settings.service_url}/
+and the documentation at {settings.service_url}/docs/
 
     export HMX_STATE={KEPT}
-    hmx artifacts --tenant acme
-    hmx pack "Why do tests fail after a refactoring?" --tenant acme
-    hmx verify
-    hmx down""",
+    hmx open                                  # the page
+    hmx pack "{QUESTION}" --tenant acme
+    hmx artifacts --tenant acme               # all that was learnt
+    hmx dlq                                   # what was rejected, and why
+    hmx down                                  # stops it""",
         soft_wrap=True,
     )

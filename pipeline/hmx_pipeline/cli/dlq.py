@@ -9,9 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
+from hmx_pipeline.audit.dead_letter_policy import LetterFilter, ReplayDecision
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary, send_back
 from hmx_pipeline.audit.dead_letter_report import DeadLetterReport, by_reason, readable
-from hmx_pipeline.audit.replay_policy import LetterFilter, ReplayDecision
 from hmx_pipeline.audit.source_rows import Row, row_of
 from hmx_pipeline.cli.console import OUT, AsJson, many, plain, print_json, saying, table
 from hmx_pipeline.cli.verify import place_of
@@ -36,7 +36,7 @@ def dlq(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Shows rejected records: reasons, counts, one example each, and what to do about it.
+    """Shows rejected records by reason: how many, an example, and what to do about them.
 
     Exit code: 0 shown, even if there are none. Example: hmx dlq --limit 1000
     """

@@ -14,11 +14,13 @@ from hmx_pipeline.settings import Settings
 
 def erase(
     tenant: Annotated[str, typer.Option(help="The tenant.")],
-    subject: Annotated[str | None, typer.Option(help="Erase what is known of this subject, and its sessions.")] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Erase what memory knows of this subject, and its sessions.")
+    ] = None,
     session: Annotated[str | None, typer.Option(help="Erase this session.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Erase the whole tenant.")] = False,
     erasure: Annotated[
-        str | None, typer.Option("--id", help="Erase nothing: only make the receipt of this erasure, within a week.")
+        str | None, typer.Option("--id", help="Make the receipt of this erasure again, within a week; erases nothing.")
     ] = None,
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt to this file.")] = None,
     timeout: Timeout = 120.0,
@@ -54,7 +56,7 @@ def erase(
         except erasure_query.NothingToEraseError as error:
             fail(str(error))
         except LackingError as error:
-            fail(f"nothing is erased, since memory may not know all of it yet ({error}): ask again")
+            fail(f"nothing was erased, because memory may not hold all of it yet ({error}): run it again")
         except erasure_query.NotFollowedError as error:
             fail(
                 f"the erasure is in the log, but not in memory after {timeout:.0f} s ({error}): for its receipt, give"

@@ -1,4 +1,4 @@
-"""`hmx explain`: why an artifact has its status, and why an expected artifact is missing."""
+"""`hmx explain`: why an artifact has its status, why a statement is believed, and why an artifact is missing."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final

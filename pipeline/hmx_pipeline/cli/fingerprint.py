@@ -15,7 +15,7 @@ from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
 group: Final = typer.Typer(
-    help="Export, import and compare what a tenant or an agent has learnt.", no_args_is_help=True
+    help="Exports, imports and compares what a tenant or an agent has learnt.", no_args_is_help=True
 )
 
 

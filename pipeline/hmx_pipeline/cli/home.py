@@ -76,6 +76,7 @@ def _next(unwell: bool, counted: Json | str, tenants: Json | str) -> Iterator[Ne
         yield "hmx dlq", f"says why {many(rejected, 'event was', 'events were')} rejected"
     if tenants["tenants"]:
         yield f'hmx pack "what now?" --tenant {quote(tenants["tenants"][0])}', "asks memory"
+        yield "hmx open", "shows the page"
     else:
         yield "hmx publish FILE", "sends events, one JSON object per line"
 

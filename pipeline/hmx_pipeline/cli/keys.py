@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, print_json, table
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, print_json, table
 from hmx_pipeline.contracts.ids import too_long
 from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.service.api_keys import NAME, USUAL, Grant, Scope, add, parse
@@ -15,7 +15,9 @@ from hmx_pipeline.settings import Settings
 SURE: Final = 8
 """Shortest id prefix that `revoke` accepts."""
 
-group = typer.Typer(no_args_is_help=True, help="API keys of the service, in the file that HMX_API_KEYS names.")
+group = typer.Typer(
+    no_args_is_help=True, help="Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."
+)
 
 
 @group.command()
@@ -28,7 +30,7 @@ def new(
         str | None, typer.Option(help="The only person whose memory the key opens, beside what the tenant shares.")
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(help="The only agent whose events the key writes; without one it proves no agent.")
+        str | None, typer.Option(help="The only agent whose events the key writes; only then is it proven.")
     ] = None,
 ) -> None:
     """Creates an API key: prints it once, and adds its SHA-256 to the file. Services accept it from the next request.
@@ -71,7 +73,7 @@ def listed(as_json: AsJson = False) -> None:
             ]
         )
     else:
-        OUT.print(table(f"{len(rows)} keys", ("id", "tenant", "scopes", "subject", "agent"), rows))
+        OUT.print(table(many(len(rows), "key"), ("id", "tenant", "scopes", "subject", "agent"), rows))
 
 
 @group.command()

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 Record = Annotated[str, typer.Argument(metavar="ID", help="The record: its id or the end of it.")]
 Reason = Annotated[str, typer.Option(help="Why, kept with the record; at most 200 characters.")]
 
-group = typer.Typer(no_args_is_help=True, help="What memory knows: list, confirm, correct and retract it.")
+group = typer.Typer(no_args_is_help=True, help="Lists, confirms, corrects and retracts what memory knows.")
 
 
 @group.command("list")

@@ -25,7 +25,7 @@ class LineReader:
         """Exits with an error if a file does not exist."""
         for file in files:
             if file != STDIN and not file.is_file():
-                fail(f"{file} does not exist, or is no file")
+                fail(f"{file} does not exist or is not a file")
         self._files = files
         self._done = 0
         self._raw: BinaryIO | None = None
@@ -62,7 +62,7 @@ def _lines(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
 
 @contextmanager
 def bar(doing: str, reader: LineReader) -> Iterator[Callable[[int, int], None] | None]:
-    """Shows bytes read and events per second; yields None if standard error is no terminal.
+    """Shows bytes read and events per second; yields None if standard error is not a terminal.
 
     The yielded function takes the number of lines and of bytes so far.
     """

@@ -154,6 +154,8 @@ def pack(
         OUT.print("\n".join(map(plain, made.metadata["as_text"].split("\n"))), soft_wrap=True)
     else:
         show_pack(made)
+        if not made.entries and not subject:
+            OUT.print("[dim]What people say is private to them: --subject NAME asks for one of them too.[/]")
 
 
 def _numbers(file: Path) -> Any:

@@ -1,6 +1,9 @@
 """`hmx publish`: appends files of events to the events topic, unchanged."""
 
-from typing import TYPE_CHECKING
+import signal
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,20 +21,37 @@ def publish(
 ) -> None:
     """Appends events to Kafka as they are, one record per line, including invalid lines.
 
-    Exit code: 0 all sent, 1 some were not. Example: hmx publish sessions.ndjson.gz
+    Exit code: 0 all sent, 1 some were not, 130 interrupted. Example: hmx publish sessions.ndjson.gz
     """
     from hmx_pipeline.kafka import publisher
 
     reader = LineReader(files)
-    settings = Settings.load()
+    settings, stopped = Settings.load(), list[bool]()
     try:
         with bar("publishing", reader) as show:
-            done = publisher.publish(reader.lines(), settings, show)
+            done = publisher.publish(_until_interrupted(reader.lines(), stopped), settings, show)
     except Unreadable as error:
         fail(f"{reader.file} can't be read: {error}. Lines before the error were sent. Repair the file, then repeat")
     _show(done, as_json)
+    if stopped:
+        ERR.print("[bold]interrupted[/]: publish the file again to send the rest; what was sent is recognised")
+        raise typer.Exit(130)
     if not done.complete:
         raise typer.Exit(1)
+
+
+def _until_interrupted(lines: Iterable[bytes], stopped: list[bool]) -> Iterator[bytes]:
+    """Ends at Ctrl-C, so that what was sent is acknowledged and counted. A second one ends the command."""
+
+    def stop(*_: Any) -> None:
+        stopped.append(True)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield from takewhile(lambda _: not stopped, lines)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _show(done: "PublishReport", as_json: bool) -> None:

@@ -9,7 +9,7 @@ from hmx_pipeline.cli.console import OUT, fail
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
-group = typer.Typer(no_args_is_help=True, help="Receipts of erasures.")
+group = typer.Typer(no_args_is_help=True, help="Verifies receipts of erasures, offline.")
 
 
 @group.command()

@@ -22,7 +22,7 @@ _COLOURS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 
 def replay(
     from_start: Annotated[  # noqa: ARG001  it says what happens; no other beginning is known yet
-        bool, typer.Option("--from-start", help="Start at the first retained record (always so).")
+        bool, typer.Option("--from-start", help="Start at the first retained record, as every replay does.")
     ] = True,
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare with the pipeline's topics; otherwise only rebuild.")

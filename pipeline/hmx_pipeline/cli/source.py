@@ -9,7 +9,7 @@ import typer
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, print_json
 from hmx_pipeline.settings import Settings
 
-group = typer.Typer(no_args_is_help=True, help="Other queues as sources: one event a message.")
+group = typer.Typer(no_args_is_help=True, help="Feeds the events topic from another queue; each message is one event.")
 NATS: Final = "nats://127.0.0.1:4222"
 Group = Annotated[str, typer.Option(help="Name under which the queue remembers what was taken.")]
 Url = Annotated[str, typer.Option(help="Address of the queue; default: HMX_SOURCE_URL.")]

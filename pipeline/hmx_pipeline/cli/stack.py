@@ -1,12 +1,14 @@
-"""`hmx up`, `hmx env`, `hmx down`: start, address and stop the local stack."""
+"""`hmx up`, `hmx env`, `hmx open`, `hmx down`: start, address, show and stop the local stack."""
 
+import os
 import signal
+import sys
 from shlex import quote
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, fail, print_json, saying
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, print_json, saying
 from hmx_pipeline.cli.status import NO_STACK, components
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.local.process import StackError
@@ -15,6 +17,7 @@ from hmx_pipeline.settings import Settings
 
 def up(
     nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 to survive the loss of one.")] = 1,
+    small: Annotated[bool, typer.Option("--small", help="Less memory for Kafka: all of it begins at 0.6 GB.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of the last run.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run until ^C instead of detaching.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print components as JSON; not with --foreground.")] = False,
@@ -26,17 +29,16 @@ def up(
     settings = Settings.load()
     try:
         if foreground:
-            _in_foreground(settings, nodes, fresh)
+            _in_foreground(settings, nodes, small, fresh)
         else:
             with saying("starting") as say:
-                running = local.up(settings.state, nodes=nodes, fresh=fresh, progress=say)
+                running = local.up(settings.state, nodes=nodes, small=small, fresh=fresh, progress=say)
             if as_json:
                 print_json(running)
             else:
                 OUT.print(components(running, {}))
-                OUT.print(
-                    f"The page is at {running['service_url']}/. `hmx status` shows its health, `hmx down` stops it."
-                )
+                OUT.print(f"The page is at {running['service_url']}/ (`hmx open`).")
+                OUT.print("`hmx status` shows the stack's health, `hmx down` stops it.")
     except StackError as error:
         fail(str(error))
 
@@ -51,6 +53,29 @@ def env() -> None:
         fail(NO_STACK)
     addresses = {"KAFKA": running["kafka_bootstrap"], "SERVICE": running["service_url"]}
     typer.echo("\n".join(f"export {name}={quote(address)}" for name, address in addresses.items() if address))
+
+
+def open_(
+    view: Annotated[str, typer.Argument(help="overview, live, ask, artifacts, knowledge, sessions, …")] = "overview",
+    as_json: AsJson = False,
+) -> None:
+    """Opens the page in a browser, or prints its address where there is none.
+
+    Example: hmx open live
+    """
+    settings = Settings.load()
+    if not settings.service_url:
+        fail(f"{NO_STACK}, or set HMX_SERVICE_URL")
+    address = f"{settings.service_url.rstrip('/')}/#{view}"
+    if as_json:
+        print_json({"url": address})
+        return
+    import webbrowser
+
+    # Without a display webbrowser would start a browser in the terminal.
+    seen = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    opened = bool(seen) and webbrowser.open(address)
+    OUT.print(address if not opened else f"opened {address}", soft_wrap=True)
 
 
 def down() -> None:
@@ -73,9 +98,9 @@ def end_as_by_interrupt() -> None:
         signal.signal(number, leave)
 
 
-def _in_foreground(settings: Settings, nodes: int, fresh: bool) -> None:
+def _in_foreground(settings: Settings, nodes: int, small: bool, fresh: bool) -> None:
     end_as_by_interrupt()
-    stack = local.Stack(settings.state, nodes=nodes, pipeline=True, fresh=fresh, progress=ERR.print)
+    stack = local.Stack(settings.state, nodes=nodes, pipeline=True, small=small, fresh=fresh, progress=ERR.print)
     with stack:
         running = local.status(settings.state)
         assert running is not None, "this process started it"

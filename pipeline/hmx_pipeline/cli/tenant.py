@@ -1,6 +1,6 @@
 """`hmx tenant`: what an operator sets for a tenant, by an event in the log."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -9,7 +9,12 @@ from hmx_pipeline.contracts.ids import too_long
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.settings import Settings
 
-group: Final = typer.Typer(no_args_is_help=True, help="Sets what the subjects of a tenant share, and whom it trusts.")
+if TYPE_CHECKING:
+    from hmx_pipeline.contracts.retention import Retention
+
+group: Final = typer.Typer(
+    no_args_is_help=True, help="Sets what a tenant's subjects share, whom it trusts, what it keeps."
+)
 
 
 @group.command("set")
@@ -17,16 +22,23 @@ def set_(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The tenant.")],
     setting: Annotated[
         str,
-        typer.Argument(metavar="SETTING=VALUE", help="sharing=subjects, sharing=team or trusted_agents=AGENT,AGENT."),
+        typer.Argument(
+            metavar="SETTING=VALUE",
+            help="sharing=subjects, sharing=team, trusted_agents=AGENT,AGENT or retention=CLASS:DAYSd,sessions:COUNT.",
+        ),
     ],
 ) -> None:
-    """Sets whether the subjects of a tenant share what they state, or which agents the tenant trusts.
+    """Sets whether the subjects of a tenant share what they state, which agents it trusts, or how long it keeps what.
 
     `subjects`, the default: facts and rules are private to the subject in whose session they were stated, until three
     subjects state the same. `team`: all subjects share them, except what is about somebody's own things.
 
     `trusted_agents`: typed events of these agents, such as context.policy, state rules and facts for all subjects, and
-    outrank users. Typed events of other agents count like an assistant. An empty value trusts no agent.
+    outrank users. Those of other agents count like an assistant's words. An empty value trusts no agent.
+
+    `retention`: what is older than DAYS leaves memory, of `all`, `episodes`, `artifacts`, `knowledge` or an event type;
+    `sessions` keeps the latest COUNT. All policies are given at once; an empty value keeps everything from here on.
+    `hmx retention plan` shows beforehand what would leave. What has left does not come back.
 
     A setting is an event in the log, so it survives a rebuild; the last one counts.
 
@@ -35,15 +47,21 @@ def set_(
     Example: hmx tenant set acme sharing=team
 
     Example: hmx tenant set acme trusted_agents=deployer,release-bot
+
+    Example: hmx tenant set acme retention=all:365d,tool_result:30d,sessions:5000
     """
     from pydantic import ValidationError
 
     from hmx_pipeline.contracts.evidence import TenantSettings
-    from hmx_pipeline.kafka.control_producer import append_settings
+    from hmx_pipeline.kafka.control_producer import append_retention, append_settings
 
     if not name or too_long(name) or name == CONTROL_TENANT:
         fail(f"{name} is no tenant", code=2)
     field, equals, value = setting.partition("=")
+    if field == "retention" and equals:
+        append_retention(Settings.load(), retention_in(name, value))
+        _say(name, field, value)
+        return
     told = [agent for agent in value.split(",") if agent] if field == "trusted_agents" else value
     try:
         given = TenantSettings.model_validate({"tenant_id": name, field: told})
@@ -51,6 +69,26 @@ def set_(
         given = None
     known = field in ("sharing", "trusted_agents")
     if not known or not equals or given is None or any(map(too_long, given.trusted_agents or ())):
-        fail(f"{setting} is no setting: say sharing=subjects, sharing=team or trusted_agents=AGENT,AGENT", code=2)
+        fail(f"{setting} is no setting: say sharing=, trusted_agents= or retention=", code=2)
     append_settings(Settings.load(), given)
-    OUT.print(f"{plain(name)}: {field} is {value} from here on; `hmx wait` returns once memory says so", soft_wrap=True)
+    _say(name, field, value)
+
+
+def retention_in(name: str, policies: str) -> "Retention":
+    """Reads policies; exits with one line if they are none."""
+    from hmx_pipeline.contracts.event_types import UNKNOWN_TYPE, event_type, namespaced
+    from hmx_pipeline.contracts.retention import CLASSES, Retention
+
+    try:
+        given = Retention.told(name, policies)
+    except ValueError as error:
+        fail(f"{policies} is no retention ({plain(str(error).splitlines()[0])}): say CLASS:DAYSd,sessions:COUNT", 2)
+    for one in given.days or ():
+        if one not in CLASSES and not namespaced(one) and event_type(one) is UNKNOWN_TYPE:
+            fail(f"{one} is no event type, and none of {', '.join(CLASSES)}", 2)
+    return given
+
+
+def _say(name: str, field: str, value: str) -> None:
+    told = f"{plain(name)}: {field} is {plain(value) or 'empty'} from here on"
+    OUT.print(f"{told}; `hmx wait` returns once memory says so", soft_wrap=True)

@@ -1,9 +1,10 @@
 """`hmx import` and `hmx mine`: memory from the transcripts that a coding agent has kept on this machine."""
 
+import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 import typer
@@ -14,6 +15,8 @@ from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
 from hmx_pipeline.doors.codex_transcripts import CodexImport
 from hmx_pipeline.doors.draft import ImportReport
+from hmx_pipeline.doors.eventloom import EventloomImport, is_of_a_log, line_of
+from hmx_pipeline.doors.gemini_transcripts import GeminiImport
 from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/mine")
@@ -25,12 +28,27 @@ WAIT_S: Final = 900.0
 class Agent(StrEnum):
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
+    GEMINI_CLI = "gemini-cli"
+    EVENTLOOM = "eventloom"
 
 
-_KEPT_BY_AGENT: Final = {Agent.CLAUDE_CODE: Path("~/.claude/projects"), Agent.CODEX: Path("~/.codex/sessions")}
-_IMPORTS: Final[dict[Agent, type[TranscriptImport] | type[CodexImport]]] = {
-    Agent.CLAUDE_CODE: TranscriptImport,
-    Agent.CODEX: CodexImport,
+Import = TranscriptImport | CodexImport | GeminiImport | EventloomImport
+
+
+class _Transcripts(NamedTuple):
+    folder: Path
+    """Where an agent keeps them."""
+    importing: type[TranscriptImport] | type[CodexImport] | type[GeminiImport] | type[EventloomImport]
+    files: str = "*.jsonl"
+    within: str = ""
+    """Name of a folder that all of them are in."""
+
+
+_TRANSCRIPTS: Final = {
+    Agent.CLAUDE_CODE: _Transcripts(Path("~/.claude/projects"), TranscriptImport),
+    Agent.CODEX: _Transcripts(Path("~/.codex/sessions"), CodexImport),
+    Agent.GEMINI_CLI: _Transcripts(Path("~/.gemini/tmp"), GeminiImport, "*.json*", "chats"),
+    Agent.EVENTLOOM: _Transcripts(Path(".eventloom"), EventloomImport),
 }
 Paths = Annotated[
     list[Path] | None,
@@ -39,7 +57,7 @@ Paths = Annotated[
 
 
 def import_(
-    agent: Annotated[Agent, typer.Argument(metavar="AGENT", help="Whose transcripts: claude-code or codex.")],
+    agent: Annotated[Agent, typer.Argument(metavar="AGENT", help="Whose transcripts.")],
     paths: Paths = None,
     tenant: Annotated[str, typer.Option(help="The tenant whose memory learns.")] = TENANT,
     subject: Annotated[str, typer.Option(help="The person whose sessions these are.")] = "",
@@ -49,14 +67,16 @@ def import_(
 ) -> None:
     """Imports a coding agent's transcripts: prompts, commands, edits, tests and refusals become events.
 
-    What was imported before is recognised as duplicates and adds nothing. A line that can't be read is named and
-    skipped. Exit code: 0 done, 1 some events were not sent.
+    Importing a transcript again adds nothing: its events are recognised as duplicates. An unreadable line is reported
+    and skipped. Exit code: 0 done, 1 some events were not sent.
+
+    Lines of Eventloom logs that were altered are named and skipped; `hmx export eventloom` gives the same bytes again.
 
     Example: hmx import claude-code ~/.claude/projects --dry-run
     """
     from hmx_pipeline.kafka.publisher import publish
 
-    reader, importing = LineReader(_files(agent, paths)), _IMPORTS[agent](tenant, subject)
+    reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(tenant, subject)
     sent = None
     with bar("importing", reader) as show:
         events = _events(reader, importing)
@@ -76,20 +96,58 @@ def import_(
         raise typer.Exit(1)
 
 
+def export(
+    kind: Annotated[str, typer.Argument(metavar="FORMAT", help="eventloom.")],
+    tenant: Annotated[str, typer.Option(help="The tenant.")],
+    session: Annotated[str, typer.Option(help="The session: the name of the log that was imported.")],
+    output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+) -> None:
+    """Writes an imported Eventloom log again, byte for byte, from the topics.
+
+    A line that is not what its hash says, because a secret was taken out of it, is named; so is one after a gap.
+
+    Exit code: 0 whole, 1 not whole, or nothing of it is there, 2 no such format.
+
+    Example: hmx export eventloom --tenant mine --session agent-1
+    """
+    from hmx_pipeline.queries.exported_session import session_events
+
+    if kind != Agent.EVENTLOOM:
+        fail(f"{kind} is no format: say eventloom", 2)
+    events = sorted(session_events(Settings.load(), tenant, session), key=lambda event: event["sequence"])
+    lines = [line_of(event) for event in events if is_of_a_log(event)]
+    if not lines:
+        fail("the topics hold nothing of this log")
+    written = b"".join(line + b"\n" for line in lines)
+    if output is None:
+        sys.stdout.buffer.write(written)
+    else:
+        output.write_bytes(written)
+    again = EventloomImport(tenant)
+    for _ in again.events((session, line) for line in lines):
+        pass
+    for line in again.report.unreadable:
+        ERR.print(f"[yellow]not whole[/] {plain(line)}", soft_wrap=True)
+    if again.report.unreadable:
+        raise typer.Exit(1)
+
+
 def mine(
     paths: Paths = None,
     agent: Annotated[Agent, typer.Option(help="Whose transcripts.")] = Agent.CLAUDE_CODE,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
 ) -> None:
-    """Imports the transcripts on this machine into its own stack, and shows the ten best things learnt.
+    """Imports this machine's transcripts into a stack of their own, and shows the ten best things learnt.
 
-    Nothing leaves the machine, and without --keep nothing stays. Exit code: 0 done, 1 failed. Example: hmx mine
+    No data leaves the machine. Without --keep, the stack is stopped and its data deleted. Exit code: 0 done, 1 failed.
+
+    Example: hmx mine
     """
     from hmx_pipeline.cli.wait import wait_for_all
     from hmx_pipeline.kafka.publisher import publish
     from hmx_pipeline.runtime.barriers import LackingError
 
-    reader, importing = LineReader(_files(agent, paths)), _IMPORTS[agent](TENANT)
+    reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(TENANT)
     with own_stack(KEPT, keep) as settings:
         with bar("importing", reader) as show:
             publish(_events(reader, importing), settings, show)
@@ -107,18 +165,20 @@ def mine(
 
 
 def _files(agent: Agent, paths: list[Path] | None) -> list[Path]:
-    """Returns the transcripts in the order of their paths, so that every import counts alike."""
-    chosen = [path.expanduser() for path in paths or [_KEPT_BY_AGENT[agent]]]
+    """Returns the transcripts sorted by path, so that every import numbers their events alike."""
+    kept = _TRANSCRIPTS[agent]
+    chosen = [path.expanduser() for path in paths or [kept.folder]]
     for path in chosen:
         if not path.exists():
             fail(f"{path} does not exist: name the folder of the transcripts")
-    found = {file for path in chosen for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
+    found = {file for path in chosen for file in (path.rglob(kept.files) if path.is_dir() else [path])}
+    found = {file for file in found if not kept.within or file in chosen or kept.within in file.absolute().parts}
     if not found:
-        fail(f"no transcript (*.jsonl) in {', '.join(map(str, chosen))}")
+        fail(f"no transcript ({kept.files}) in {', '.join(map(str, chosen))}")
     return sorted(found)
 
 
-def _events(reader: LineReader, importing: TranscriptImport | CodexImport) -> Iterator[bytes]:
+def _events(reader: LineReader, importing: Import) -> Iterator[bytes]:
     named = ((str(reader.file), line) for line in reader.lines())
     return map(orjson.dumps, importing.events(named))
 

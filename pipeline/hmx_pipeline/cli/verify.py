@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from hmx_pipeline.audit.audited_log import silent
-from hmx_pipeline.audit.event_explanation import Explanation
 from hmx_pipeline.audit.pipeline_conservation import Report, explain
 from hmx_pipeline.audit.pipeline_conservation import verify as audit
+from hmx_pipeline.audit.record_explanation import Explanation
 from hmx_pipeline.cli.console import OUT, AsJson, many, plain, print_json, progress_bar, table
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.settings import Settings

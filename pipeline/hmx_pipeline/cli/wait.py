@@ -18,7 +18,7 @@ def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait, in seconds.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
-    """Waits until all published so far is in Redis or among the dead letters, and says what became of it.
+    """Waits until all events published so far are in Redis or the dead letters, and shows their outcomes.
 
     Appends a barrier to the log. Exit code: 0 done, 1 not done in time; the message names what is missing.
 

@@ -33,7 +33,7 @@ from hmx_pipeline.segments.masking import sentence, shorten
 from hmx_pipeline.segments.pairing import Action
 
 NAME: Final = "causal_pattern"
-_SUBJECTS: Final = 16  # most subjects of a segment, the first ones, so that the choice does not depend on how they went
+_SUBJECTS: Final = 16  # subjects kept of a segment: the first, so that the choice does not depend on how they went
 _TIMES: Final = 8
 _HELD: Final = 12
 _EFFECTS: Final = 12

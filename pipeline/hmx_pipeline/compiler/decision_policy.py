@@ -25,8 +25,8 @@ from hmx_pipeline.segments.masking import mask_ids, readable, sentence, shorten
 from hmx_pipeline.segments.pairing import Action
 
 NAME: Final = "decision_policy"
-_QUESTIONS: Final = 8  # most questions of a segment, the first ones
-_TIMES: Final = 16  # most decisions on one question in a segment, the first ones
+_QUESTIONS: Final = 8  # questions kept of a segment: the first
+_TIMES: Final = 16  # decisions kept of one question in a segment: the first
 _OFFERED: Final = 12
 _OPTION: Final = 80
 _QUESTION: Final = 160

@@ -55,6 +55,8 @@ class ArtifactCandidate:
     """The session and agent of all evidence; empty if there are several."""
     subject: str = ""
     """The subject of all evidence, to whom it is private; empty if the tenant shares it."""
+    unconfirmed: bool = False
+    """True if it is for none of the tenant's subjects: nobody in particular decided it."""
     checked: Mapping[str, Any] = field(default_factory=dict)
     """What validation looked at, and what was left out at a bound."""
     imported: Mapping[str, Any] = field(default_factory=dict)

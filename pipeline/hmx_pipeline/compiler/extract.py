@@ -34,15 +34,18 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
     segment = _own_words(segment)
     acted = actions(segment)
     outcome = outcome_of(segment, acted)
+    tagged = any(step.tags for step in segment.steps)
+    last_at = max(step.at for step in segment.steps)
     salient = {step.event_id: step.salience for step in segment.steps if step.salience is not None}
     return [
         _about(
             segment,
             Pattern(found.kind or kind.name, found.key),
+            last_at,
             outcome=found.outcome,
             source_events=found.source_events,
             tags=found.tags,
-            lineage_tags=_lineage_tags(segment, found.source_events),
+            lineage_tags=_lineage_tags(segment, found.source_events) if tagged else [],
             salience=mean_salience(map(salient.get, found.source_events)) if salient else None,
             body=_with_tellers(segment, found.body, tellers),
             tellers=tellers,
@@ -70,7 +73,7 @@ def _own_words(segment: Segment) -> Segment:
 
 def withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
     """Return the contribution that withdraws what the segment contributed to a pattern."""
-    return _about(segment, pattern, withdrawn=True)
+    return _about(segment, pattern, max(step.at for step in segment.steps), withdrawn=True)
 
 
 def _tellers(segment: Segment, source_events: Sequence[str]) -> list[str]:
@@ -100,7 +103,7 @@ def _lineage_tags(segment: Segment, source_events: Sequence[str]) -> list[str]:
     return sorted(set.intersection(*carried)) if carried else []
 
 
-def _about(segment: Segment, pattern: Pattern, **said: Any) -> Contribution:
+def _about(segment: Segment, pattern: Pattern, last_at: int, **said: Any) -> Contribution:
     """Make a contribution. Its id depends on the segment's first step, which never changes, so a correction keeps the
     id."""
     first_at = segment.steps[0].at
@@ -113,7 +116,7 @@ def _about(segment: Segment, pattern: Pattern, **said: Any) -> Contribution:
         segment_id=segment.segment_id,
         agent_id=segment.agent_id,
         first_at=first_at,
-        last_at=max(step.at for step in segment.steps),
+        last_at=last_at,
         subject=segment.whose,
         **said,
     )

@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.compiler.mining import share_with
-from hmx_pipeline.compiler.recoveries import HELPED, Recovery, after, once, recoveries
+from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, once, recoveries
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
@@ -27,12 +26,12 @@ from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from hmx_pipeline.contracts.pack import Section
 from hmx_pipeline.segments.action_names import ASK, EDIT, blamed, mutates, phrase_of, silent, tool_of, verb_of, words_of
-from hmx_pipeline.segments.intent import goal_intent, goal_messages, stem
+from hmx_pipeline.segments.intent import stem
 from hmx_pipeline.segments.masking import mask, mask_code, mask_ids, readable, sentence, shorten
 from hmx_pipeline.segments.pairing import Action
 
 NAME: Final = "failure_playbook"
-_KEYS: Final = 32  # most different errors of a segment, the first ones
+_KEYS: Final = 32  # different errors kept of a segment: the first
 _TRIES: Final = 8  # most tries after one error in a segment
 _BEFORE: Final = 24
 _ACTS: Final = 12  # of the tries of one error in one segment, kept whole
@@ -76,8 +75,7 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
         key = _error_key(action) if _to_blame(segment, action) else None
         if key is not None and (key in places or len(places) < _KEYS):
             places.setdefault(key, []).append(i)
-    wishes = [name.replace(".", " ") for name in goal_intent(goal_messages(segment.steps)).classes]
-    return [_extracted(key, at, done, outcome, wishes, segment) for key, at in places.items()]
+    return [_extracted(key, at, done, outcome, segment) for key, at in places.items()]
 
 
 def _to_blame(segment: Segment, action: Action) -> bool:
@@ -109,10 +107,9 @@ def _extracted(
     at: Sequence[int],
     done: Sequence[Action],
     outcome: SegmentOutcome,
-    wishes: list[str],
     segment: Segment,
 ) -> Extracted:
-    tries = [after(i, done, outcome) for i in at[:_TRIES]]
+    tries = [after(i, done, segment.steps, outcome) for i in at[:_TRIES]]
     sources = [event for i in at[:_TRIES] for event in done[i].events]
     sources += [done[i].events[0] for try_ in tries for i in try_.rests_on]
     failure = done[at[0]].failure
@@ -131,10 +128,9 @@ def _extracted(
             "message": key.message,
             "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
             "fault": _fault(failure.fault, done[at[0]]),
-            "wishes": wishes,
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
-            "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
+            "after": list(map(_tried, tries)),
             "before": done[at[0] - 1].verb if at[0] else "",
             "tries": list(_tries(key.verb, done)),
             "asked": wishes_of(segment),
@@ -143,6 +139,11 @@ def _extracted(
             "acts": acts_of(segment.steps, acted),
         },
     )
+
+
+def _tried(after: After) -> dict[str, Any]:
+    told = {"steps": list(after.steps), "again": after.again, "worked": after.worked}
+    return told | ({"changed": list(after.changed)} if after.changed else {})
 
 
 def _fault(text: str, failed: Action) -> str:
@@ -174,12 +175,12 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     if sessions < _LEAST_SESSIONS:
         return None
     recovered = tally((c.session_id, c.body["recovered"]) for c in contributions)
-    active = all(need.met for need in needs(contributions))
     verb = contributions[0].body["verb"]
     pattern = _pattern(contributions, verb)
     occurrences = sum(c.body["occurrences"] for c in contributions)
     acts, slots = _whole_acts(contributions)
     ways_out = recoveries(contributions, acts)
+    active = all(need.met for need in _needs(contributions, ways_out))
     recovery_steps = [f"{way.words} ({way.how_often})" for way in ways_out]
     recovery_actions = [f"{way.acts} ({way.how_often})" for way in ways_out]
     return Finding(
@@ -237,8 +238,11 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
 
 
 def needs(contributions: Sequence[Contribution]) -> list[Need]:
+    return _needs(contributions, recoveries(contributions, _whole_acts(contributions)[0]))
+
+
+def _needs(contributions: Sequence[Contribution], ways_out: Sequence[Recovery]) -> list[Need]:
     recovered = tally((c.session_id, c.body["recovered"]) for c in contributions)
-    ways_out = recoveries(contributions)
     helped = max((way.counts.successes for way in ways_out), default=0)
     return [
         Need("sessions with this error", recovered.sessions, _ACTIVE_OCCURRENCES),
@@ -292,9 +296,7 @@ def _triggers(contributions: Sequence[Contribution], verb: str) -> list[str]:
     if verb and before and share >= _MOST:
         how = "again" if before == verb else f"right after {phrase_of(before)}"
         conditions.append(f"{sentence(phrase_of(verb))} {how}")
-    wishes = [c.body["wishes"] for c in contributions]
-    common = sorted({wish for wished in wishes for wish in wished if share_with(wishes, wish) >= _MOST})
-    return conditions + [f"The user wants to {wish}" for wish in common]
+    return conditions
 
 
 def _severity(contributions: Sequence[Contribution]) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.imported_artifacts import CAUSE
-from hmx_pipeline.contracts.artifact import SUBJECT, TRANSITIONS, Artifact, Status
+from hmx_pipeline.contracts.artifact import SUBJECT, TRANSITIONS, UNCONFIRMED, Artifact, Status
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.canonical import content_hash
 from hmx_pipeline.contracts.evidence import Pattern
@@ -99,7 +99,9 @@ def _continued(
     said: LastPublished, candidate: ArtifactCandidate, tenant_id: str, pattern: Pattern, now_ms: int
 ) -> tuple[LastPublished, list[Artifact]]:
     last = said.artifact
-    shown_to_others = last.metadata.get(SUBJECT, "") != candidate.subject
+    shown_to_others = last.metadata.get(SUBJECT, "") != candidate.subject or candidate.unconfirmed != (
+        UNCONFIRMED in last.metadata
+    )
     if not shown_to_others and all(getattr(last, name) == getattr(candidate, name) for name in _BODY):
         if last.status is candidate.status:
             return said, []
@@ -126,6 +128,8 @@ def _artifact(
         metadata["lineage_tags"] = list(candidate.lineage_tags)
     if candidate.salience is not None:
         metadata["salience"] = candidate.salience
+    if candidate.unconfirmed:
+        metadata[UNCONFIRMED] = True
     alone = {
         "lineage_session": candidate.lineage_session,
         "lineage_agent": candidate.lineage_agent,

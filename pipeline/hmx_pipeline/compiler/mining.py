@@ -57,7 +57,7 @@ def mine(runs: Sequence[Sequence[str]]) -> Mined | None:
 
 
 def _by_chance(runs: int) -> float:
-    """Return the expected deviation of fair coin throws from even."""
+    """Return how far fair coin throws are expected to deviate from an even split, as a share."""
     return min(sqrt(2 / (pi * runs)), 1 - _LEAST_AGREEMENT)
 
 

@@ -1,22 +1,26 @@
 """Recoveries from a failure: what was done after it, and what helped.
 
 Input: a failed action among those of its segment, or all contributions of one failure. Output: what followed, or
-recoveries, best first. A recovery is what was changed between the failure and the next try of the same or a similar
-action. A later try that works proves it. Without one, only the outcome of the segment counts.
+recoveries, best first. A recovery is what was changed between the failure and the next try of the same action, or
+another action to the same end: one with a similar name, or of the same phase and with a value of the failed one. If
+something was changed before, the other action proves nothing. A try that works proves a recovery. Without one, only the
+outcome of the segment counts.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.artifact_text import worked
+from hmx_pipeline.compiler.artifact_text import and_list, worked
+from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
+from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome, Step
 from hmx_pipeline.contracts.limits import MB, STEP_VALUES
-from hmx_pipeline.segments.action_names import ASK, EDIT, mutates, phrase_of, words_of
+from hmx_pipeline.segments.action_names import ASK, EDIT, mutates, phase_of, phrase_of, verb_of, words_of
+from hmx_pipeline.segments.commands import simple_commands, wordlike
 from hmx_pipeline.segments.intent import verb_class
 from hmx_pipeline.segments.masking import sentence
 from hmx_pipeline.segments.pairing import Action
@@ -24,12 +28,20 @@ from hmx_pipeline.segments.pairing import Action
 HELPED: Final = 2
 _PATH: Final = 6  # most different steps between an error and the next try
 _LATER: Final = "later"
-_RETRIES: Final = ("again", "changed")  # the same call again shows that the failure passes by itself
 _TRIED: Final = {"same": " unchanged", "again": "", "changed": " with other arguments"}
 _LOOKS: Final = 2
 _ALIKE: Final = 0.5  # share of common words from which two tools count as similar
 _SHOWN: Final = 5
 _SHOWN_ONCE: Final = 2
+_LOOKED: Final = 3
+"""Fewest sessions in which only looking helped: what was found there may be anything."""
+_LETTERS: Final = 4  # shortest value that can show that two actions are about the same thing
+_MOSTLY: Final = 0.8
+_USUAL: Final = 5  # fewest tries after which one can tell what is done before a try anyway
+_CHANCE: Final = 0.2
+
+Arguments = Mapping[str, str]
+"""Values by option or name; those without one by their place."""
 
 
 class After(NamedTuple):
@@ -39,29 +51,65 @@ class After(NamedTuple):
     `later`: too many steps lie between to know what helped."""
     worked: bool
     rests_on: tuple[int, ...]
+    changed: tuple[str, ...] = ()
+    """Which arguments the next try had otherwise, if others were the same."""
 
 
-def after(at: int, done: Sequence[Action], outcome: SegmentOutcome) -> After:
-    """Return the steps up to the next try of the same or a similar verb; without one, up to the goal."""
+def after(at: int, done: Sequence[Action], steps: Sequence[Step], outcome: SegmentOutcome) -> After:
+    """Return the steps up to the next try of the same verb or another to the same end; without one, up to the goal."""
     failed = done[at]
     if not failed.verb:
         following = done[at + 1 : at + 2]
         return After((), "again" if following else "", any(a.verb and a.ok is not False for a in following), ())
-    steps: dict[str, int] = {}
+    given = arguments(failed, steps)
+    path: dict[str, int] = {}
     for i in range(at + 1, len(done)):
         action = done[i]
         if action.asked:
-            steps.setdefault(ASK, i)
-        if action.verb == failed.verb or _alike(action.verb, failed.verb):
-            if len(steps) > _PATH:
+            path.setdefault(ASK, i)
+        if action.verb == failed.verb or (
+            not any(map(mutates, path)) and _to_the_same_end(failed, given, action, steps)
+        ):
+            if len(path) > _PATH:
                 return After((), _LATER, action.ok is not False, (i,))
-            again = _again(failed, action) if action.verb == failed.verb else action.verb
-            return After(tuple(steps), again, action.ok is not False, (*steps.values(), i))
-        if action.verb and action.ok is not False and len(steps) <= _PATH:
-            steps.setdefault(action.verb, i)
-    tried = list(steps)[: _detour(list(steps))]
+            rests_on = (*path.values(), i)
+            if action.verb != failed.verb:
+                return After(tuple(path), action.verb, action.ok is not False, rests_on)
+            again, changed = _again(given, arguments(action, steps), all_known=_known(failed, given))
+            return After(tuple(path), again, action.ok is not False, rests_on, changed)
+        if action.verb and action.ok is not False and len(path) <= _PATH:
+            path.setdefault(action.verb, i)
+    tried = list(path)[: _detour(list(path))]
     worked = bool(tried) and outcome is SegmentOutcome.SUCCESS
-    return After(tuple(tried), "", worked, tuple(steps[step] for step in tried))
+    return After(tuple(tried), "", worked, tuple(path[step] for step in tried))
+
+
+def arguments(action: Action, steps: Sequence[Step]) -> Arguments:
+    """Return what the action was given, as far as its event tells; empty if it does not, as for an edit."""
+    step = steps[action.position]
+    if action.role is Role.CALL:
+        given = step.arguments or [(str(at), value) for at, value in enumerate(action.values)]
+        return {name: "\n".join(value for other, value in given if other == name) for name, _ in given}
+    parts = simple_commands(step.name) if action.verb != EDIT else ()
+    own = next((p for p in parts if verb_of(step.role, " ".join((p.program, *p.words))) == action.verb), None)
+    if own is None:
+        return {}
+    words = {str(at): word for at, word in enumerate((step.name, own.program, *own.words))}
+    return words | {key: value or "" for key, value in own.options}
+
+
+def _to_the_same_end(failed: Action, given: Arguments, action: Action, steps: Sequence[Step]) -> bool:
+    """Return True if it is called alike, or was given half of the names and ids of the failed one at least."""
+    if _alike(action.verb, failed.verb):
+        return True
+    if not action.verb or phase_of(action.verb) != phase_of(failed.verb):
+        return False
+    own = _names(given)
+    return bool(own) and len(own & _names(arguments(action, steps))) >= _ALIKE * len(own)
+
+
+def _names(given: Arguments) -> set[str]:
+    return {value for value in given.values() if len(value) >= _LETTERS and " " not in value and not wordlike(value)}
 
 
 def _detour(steps: Sequence[str]) -> int:
@@ -69,11 +117,25 @@ def _detour(steps: Sequence[str]) -> int:
     return next((i for i, verb in enumerate(steps, 1) if mutates(verb)), _LOOKS)
 
 
-def _again(failed: Action, action: Action) -> str:
-    """Compare the arguments. Only a short call shows all of them; otherwise equal values prove nothing."""
-    if action.values != failed.values:
-        return "changed"
-    return "same" if action.role is Role.CALL and len(action.values) < STEP_VALUES else "again"
+def _known(action: Action, given: Arguments) -> bool:
+    """Return True if the event tells all arguments; of a long call or an edit it does not."""
+    return len(action.values) < STEP_VALUES if action.role is Role.CALL else bool(given)
+
+
+def _again(old: Arguments, new: Arguments, *, all_known: bool) -> tuple[str, tuple[str, ...]]:
+    """Compare the arguments. Of those that differ, names are told, and values where none had been."""
+    if old == new:
+        return "same" if all_known else "again", ()
+    named = [name for name in sorted(old.keys() | new.keys()) if not name.isdigit()]
+    other = [f"another {name}" for name in named if name in old and name in new and old[name] != new[name]]
+    more = [
+        f"{name}={new[name]}".rstrip("=")
+        for name in named
+        if name not in old and (wordlike(new[name]) or not new[name])
+    ]
+    fewer = [f"no {name}" for name in named if name not in new]
+    told = (*other, *more, *fewer)
+    return "changed", told if more or fewer or 2 * len(other) <= len(old) else ()
 
 
 def once(steps: Iterable[str]) -> list[str]:
@@ -94,7 +156,7 @@ class Recovery(NamedTuple):
     verdicts: list[Verdict]
     """One verdict per session: whether it ever worked there."""
     telling: bool
-    """True if it is more than an edit and another try."""
+    """True if it says what to do, and that is done more than anyway and helps more than another try."""
 
     @property
     def how_often(self) -> str:
@@ -103,27 +165,34 @@ class Recovery(NamedTuple):
 
 def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = MappingProxyType({})) -> list[Recovery]:
     """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
-    What worked once only is shown where nothing worked twice. `acts`: by verb the whole action."""
+    What only was tried again is left out where something tells more. What worked once only is shown where nothing
+    worked twice. `acts`: by verb the whole action."""
     tried: dict[_RecoveryPath, dict[str, bool]] = {}
-    forms: dict[_RecoveryPath, list[tuple[str, ...]]] = {}
+    forms: dict[_RecoveryPath, list[Mapping[str, Any]]] = {}
     for c in contributions:
         for after in c.body["after"]:
             way = _way(after["steps"], after["again"])
             if way is not None:
                 seen = tried.setdefault(way, {})
                 seen[c.session_id] = after["worked"] or seen.get(c.session_id, False)
-                forms.setdefault(way, []).append(tuple(after["steps"]))
+                forms.setdefault(way, []).append(after)
     verb = contributions[0].body["verb"]
+    anyway = _anyway(contributions)
     found = []
     for way, seen in tried.items():
-        usual, counts = _usual(forms[way]), tally(seen.items())
-        words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts)
-        found.append(Recovery(words, whole, counts, list(seen.items()), _telling(way, verb)))
+        usual, counts = _usual([tuple(after["steps"]) for after in forms[way]]), tally(seen.items())
+        changed = _changed(forms[way])
+        words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts, changed)
+        others = tally((s, ok) for w, own in tried.items() if w != way and _plain(w, way) for s, ok in own.items())
+        beats = _instead(way) or not others.sessions or counts.bound > others.bound
+        telling = bool(verb) and beats and _telling(way, forms[way], counts, changed, anyway, acts)
+        found.append(Recovery(words, whole, counts, list(seen.items()), telling))
     ranked = sorted(
         (recovery for recovery in found if recovery.counts.successes),
         key=lambda r: (contradicted(recent(r.verdicts)), -r.counts.bound, -r.counts.successes, r.words),
     )
-    return [r for r in ranked if r.counts.successes >= HELPED][:_SHOWN] or ranked[:_SHOWN_ONCE]
+    helped = [r for r in ranked if r.counts.successes >= HELPED]
+    return ([r for r in helped if r.telling] or helped)[:_SHOWN] or ranked[:_SHOWN_ONCE]
 
 
 class _RecoveryPath(NamedTuple):
@@ -144,10 +213,51 @@ def _way(steps: Sequence[str], again: str) -> _RecoveryPath | None:
     return _RecoveryPath(tuple(steps), again) if again else None
 
 
-def _telling(way: _RecoveryPath, verb: str) -> bool:
-    """Return True if it is specific. Without a verb the agent's own words were refused, and trying again is all it can
-    do: the error says as much."""
-    return bool(verb) and (way.again not in _RETRIES or not {EDIT}.issuperset(way.steps))
+def _plain(way: "_RecoveryPath", beside: "_RecoveryPath") -> bool:
+    """Return True for what this is to be better than: just another try; for what was never tried again, anything else
+    that was not."""
+    return not way.steps and way.again in _TRIED if beside.again else not way.again
+
+
+def _instead(way: "_RecoveryPath") -> bool:
+    """Return True if another action took the place of the failed one."""
+    return way.again not in ("", *_TRIED)
+
+
+def _anyway(contributions: Sequence[Contribution]) -> list[set[str]]:
+    """What was done before each try that followed no failure, without the first of a segment: before that is all."""
+    return [set(t["before"]) for c in contributions for t in c.body["tries"][1:]]
+
+
+def _telling(
+    way: "_RecoveryPath",
+    seen: Sequence[Mapping[str, Any]],
+    counts: Tally,
+    changed: Sequence[str],
+    anyway: Sequence[set[str]],
+    acts: Mapping[str, str],
+) -> bool:
+    """Return True if it says more than an edit and another try. Steps that come before any try are part of the work."""
+    if way.again not in _TRIED:
+        return way.again in acts or any(step in acts and mutates(step) for step in way.steps)
+    if changed or (way.again == "same" and not way.steps):
+        return True
+    good = [set(after["steps"]) for after in seen if after["worked"]]
+    own = [step for step in way.steps if step != EDIT and not _usually(step, good, anyway)]
+    return any(map(mutates, own)) or ASK in own or (bool(own) and counts.successes >= _LOOKED)
+
+
+def _usually(step: str, good: Sequence[set[str]], anyway: Sequence[set[str]]) -> bool:
+    """Return True if it is done before other tries about as often."""
+    done, usual = sum(step in steps for steps in good), sum(step in steps for steps in anyway)
+    return len(anyway) >= _USUAL and by_chance(done, len(good), usual, len(anyway)) > _CHANCE
+
+
+def _changed(seen: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the arguments that nearly all tries that worked had otherwise."""
+    good = [after.get("changed", ()) for after in seen if after["worked"]]
+    counts = Counter(name for changed in good for name in changed)
+    return sorted(name for name, count in counts.items() if count >= HELPED and count >= _MOSTLY * len(good))
 
 
 def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
@@ -155,7 +265,7 @@ def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return min(counts, key=lambda form: (-counts[form], len(form), form))
 
 
-def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str]) -> str:
+def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str], changed: Sequence[str]) -> str:
     """Nothing stands between backticks that one could not run."""
 
     def named(step: str) -> str:
@@ -163,7 +273,8 @@ def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str]) 
 
     if not verb:
         return "Try again"
-    last = {"": [], **{each: [f"try again{how}"] for each, how in _TRIED.items()}}.get(
+    tried = {**_TRIED, **({"changed": f" with {and_list(changed)}"} if changed else {})}
+    last = {"": [], **{each: [f"try again{how}"] for each, how in tried.items()}}.get(
         again, [f"{named(again)} instead"]
     )
     return sentence(", then ".join([*map(named, steps), *last]))

@@ -20,6 +20,7 @@ from hmx_pipeline.compiler.tasks import own_values, runs
 from hmx_pipeline.contracts.artifact_content import CONTENTS
 from hmx_pipeline.contracts.event_types import namespaced
 from hmx_pipeline.contracts.evidence import Pattern
+from hmx_pipeline.contracts.retention import ARTIFACTS, KNOWLEDGE
 
 KINDS: Final[Mapping[str, EvidenceKind]] = {
     kind.name: kind
@@ -64,6 +65,11 @@ def knows(name: str) -> bool:
 def states(name: str) -> bool:
     """Return True if its contributions are statements, which may be private."""
     return ends(name) or (knows(name) and not KINDS[name].made_of)
+
+
+def class_of(name: str) -> str:
+    """Return the class by which a tenant's retention keeps contributions of this kind."""
+    return KNOWLEDGE if states(name) or knows(name) else ARTIFACTS
 
 
 def ends(name: str) -> bool:

@@ -93,9 +93,12 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     if mined is None:
         return None
     counts = outcomes(rests_on)
-    active = len(proven) >= _TASKS
-    goal = _goal([[c for c in good if c.body["task"] == task] for task in used])
     names = [step.verb for step in mined.steps]
+    phases = [_phase(order, name, good) for order, name in enumerate(names, 1)]
+    # That one looks before one acts is known to whoever reads it.
+    tells = sum(name not in _LOOKS for name in names) > 1 or any(phase["success_criteria"] for phase in phases)
+    active = len(proven) >= _TASKS and tells
+    goal = _goal([[c for c in good if c.body["task"] == task] for task in used])
     return Finding(
         title=shorten(f"{goal}: {', then '.join(names)}", 120),
         summary=(
@@ -104,7 +107,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         ),
         content={
             "goal": goal,
-            "phases": [_phase(order, name, good) for order, name in enumerate(names, 1)],
+            "phases": phases,
             "applicability_conditions": [_wish(good, task) for task in used][:_CONDITIONS],
             "estimated_complexity": task_schema.complexity(good),
         },
@@ -117,7 +120,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "bound": counts.bound,
             "support": {step.verb: step.support for step in mined.steps},
             "order_agreement": mined.agreement,
-            "rule": f"active: {_TASKS} tasks whose task_schema is active",
+            "rule": f"active: {_TASKS} tasks whose task_schema is active, and more than one phase that acts",
             "enough": active,
         },
         rests_on=rests_on,

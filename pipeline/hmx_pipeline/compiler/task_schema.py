@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hmx_pipeline.compiler.artifact_text import listed, most_frequent, percent, plural, worked
-from hmx_pipeline.compiler.confidence import Tally, Verdict, outcomes, tally
+from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, outcomes, tally
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Finding, Need, nothing
 from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, verdict
 from hmx_pipeline.compiler.tasks.remedies import Remedy
@@ -18,6 +18,7 @@ from hmx_pipeline.compiler.tasks.templates import Template
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
 from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.segments.action_names import EDIT, mutates
 from hmx_pipeline.segments.masking import sentence, shorten
 
 NAME: Final = "task_schema"
@@ -73,6 +74,7 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("successes", len(good), _ACTIVE_SUCCESSES),
         Need("sessions with a success", len({c.session_id for c in good}), _ACTIVE_SESSIONS),
         Need("bound of success where it was followed", bound, _ACTIVE_BOUND),
+        Need("bound of success of all runs", outcomes(contributions).bound, CONTRADICTED),
         Need("steps that the runs have in common", len(steps), 1),
         Need("wishes in like words, or steps that are the same each time", int(found is not None and _said(found)), 1),
         Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
@@ -86,7 +88,16 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
 
 
 def _worth_telling(found: Procedure) -> bool:
-    return any(map(_telling, found.steps)) and _said(found)
+    """Return True if some step that is always done leaves nothing open, and some that changes something, if any does:
+    what only looks, before nobody knows what, leads nowhere."""
+    acting = [step for step in found.steps if _acts(step)] or found.steps
+    required = (step for step in found.steps if not step.optional)
+    return any(map(_settled, acting)) and any(map(_settled, required)) and _said(found)
+
+
+def _acts(step: ProcedureStep) -> bool:
+    named = (word for word in step.template.words[:1] if isinstance(word, str))
+    return mutates(" ".join((step.template.program, *named)))
 
 
 def _said(found: Procedure) -> bool:
@@ -100,14 +111,13 @@ def _said(found: Procedure) -> bool:
 
 
 def _telling(step: ProcedureStep) -> bool:
-    """Return True if the step can be done with what is known."""
-    return not any(slot.source == "unknown" for slot in step.template.slots)
+    """Return True if the step can be done with what is known. Of an edit only the file is known."""
+    return step.template.program != EDIT and not any(slot.source == "unknown" for slot in step.template.slots)
 
 
 def _settled(step: ProcedureStep) -> bool:
     """Return True if it says more than which tool to use: nothing is unknown, and not all is a choice."""
-    sources = {slot.source for slot in step.template.slots}
-    return "unknown" not in sources and sources != {"chosen"}
+    return _telling(step) and {slot.source for slot in step.template.slots} != {"chosen"}
 
 
 def _content(found: Procedure, good: Sequence[Contribution]) -> dict[str, Any]:

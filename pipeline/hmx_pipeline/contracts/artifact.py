@@ -72,6 +72,8 @@ class ValidityScope(Model):
     conditions: list[str] | None = None
 
 
+UNCONFIRMED: Final = "unconfirmed"
+"""Key of what nobody in particular states: it is the tenant's, and not for its subjects."""
 SUBJECT: Final = "subject_id"
 """Key of an artifact's metadata: the subject to whom it is private."""
 

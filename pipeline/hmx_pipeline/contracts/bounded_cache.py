@@ -7,6 +7,7 @@ a result is computed twice.
 import sys
 from collections.abc import Callable
 from functools import wraps
+from operator import is_
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -52,6 +53,23 @@ def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable
         return cast("Callable[P, R]", asked)
 
     return decorated
+
+
+def once(function: Callable[P, R]) -> Callable[P, R]:
+    """Remember the last result, for who asks again with the very same objects. They must not change in between."""
+    answer = cast("Callable[..., Any]", function)
+    last: tuple[tuple[Any, ...], Any] = ((), None)
+
+    @wraps(answer)
+    def asked(*args: Any) -> Any:
+        nonlocal last
+        known, result = last
+        if len(known) != len(args) or not all(map(is_, known, args)):
+            result = answer(*args)
+            last = args, result
+        return result
+
+    return cast("Callable[P, R]", asked)
 
 
 def nbytes(value: Any) -> int:

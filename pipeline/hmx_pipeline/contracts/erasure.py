@@ -1,7 +1,7 @@
-"""An operator's erasure: what a subject, a session or the whole tenant has left in memory goes, up to a moment.
+"""An operator's erasure: removes from memory what a subject, a session or the whole tenant left there up to a moment.
 
-The event in the log names what is erased. Beyond the log there are only marks, hashes of names, so that what reminds
-of an erasure does not remind of the person.
+The event in the log names what is erased. Everywhere else there are only marks, which are hashes of names, so that the
+trace of an erasure does not name the person.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from hmx_pipeline.contracts.base import Items, Model
 from hmx_pipeline.contracts.event import Name
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.limits import ERASED_SESSIONS
+from hmx_pipeline.contracts.retention import Cuts
 
 
 class ErasedScope(StrEnum):
@@ -30,7 +31,7 @@ def mark_of(tenant_id: str, scope: ErasedScope, name: str) -> str:
 
 
 def marks_on(tenant_id: str, session_id: str, subject: str) -> list[str]:
-    """Return the marks that cover what is of this session and subject. Whoever asks many erasures makes them once."""
+    """Return the marks that cover a session and its subject. Compute them once to ask many erasures."""
     of_subject = [mark_of(tenant_id, ErasedScope.SUBJECT, subject)] if subject else []
     return [
         mark_of(tenant_id, ErasedScope.SESSION, session_id),
@@ -79,6 +80,11 @@ class ErasureMark(Model):
     """Partition of the events topic; each has a mark of its own."""
     before: int
     """Records of this partition below this offset, and their outputs, are erased if a mark covers them."""
+    policy: Annotated[str, Field(exclude_if=lambda policy: not policy)] = ""
+    """Of a retention: what the operator set, as `CLASS:DAYSd,…,sessions:COUNT`."""
+    cuts: Annotated[Cuts, Field(exclude_if=lambda cuts: not cuts)] = Field(default_factory=dict)
+    """Of a retention: class → moment (ms). What is of this class and happened before it is forgotten, wherever it
+    stands. Of all marks of a tenant the latest moment counts."""
 
     @property
     def key(self) -> str:

@@ -22,6 +22,7 @@ from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import TRUSTED_AGENTS
+from hmx_pipeline.contracts.retention import Cuts
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
@@ -247,6 +248,9 @@ class TenantSettings(Model):
 
     names_subjects: Literal[True] | None = None
     """True once an event of the tenant has named a subject. No operator sets this, and nothing takes it back."""
+
+    cuts: Cuts | None = None
+    """Up to when the tenant's retention has taken something. The sessions stage tells it, and nothing takes it back."""
 
     def after(self, known: "TenantSettings | None") -> "TenantSettings":
         """Return what is set once this is set after what was known."""

@@ -52,8 +52,8 @@ PARTITION_SESSION_BYTES: Final = 2_048 * MB  # of traces and closed segments, as
 TRACE_BYTES: Final = 1 * KB  # of an event, beyond which its trace is measured; below, it counts as large as the event
 RECENT_IDS: Final = 256  # released event ids kept per session to detect duplicates
 SESSION_FORGOTTEN_MS: Final = 24 * 3600 * 1000
-OWNERS_KEPT: Final = 250_000  # per partition: whose forgotten sessions are; beyond it the largest subject's oldest goes
-CLOCK_SKEW_MS: Final = 5 * 60 * 1000  # an event dated later than its append time + this counts as appended then
+OWNERS_KEPT: Final = 250_000  # per partition: subjects of forgotten sessions; the largest subject's oldest goes first
+CLOCK_SKEW_MS: Final = 5 * 60 * 1000  # an event's time is at most this much after its append time
 
 # Segments
 SEGMENT_EVENTS: Final = 512

@@ -18,10 +18,12 @@ def behavioral_patterns(
     """Add up usage counts. `counted`: the share of all segments in the sample, 0 to 1; `named`: how many tools and
     error classes keep their names; `questions`: how many questions are counted, and options of each."""
     known = [c for c in conduct if not c.withdrawn]
-    tools = _added((verb, counts) for c in known for verb, counts in c.body.tools.items())
+    alone = _of_one_subject(known)
+    tools = _added((REST if verb in alone else verb, counts) for c in known for verb, counts in c.body.tools.items())
     errors: Counter[str] = Counter()
     for c in known:
-        errors.update(c.body.errors)
+        errors.update({name: n for name, n in c.body.errors.items() if name not in alone})
+        errors[REST] += sum(n for name, n in c.body.errors.items() if name in alone)
     names = kept({verb: counts[0] for verb, counts in tools.items()}, named)
     used = _added((verb if verb in names else REST, counts) for verb, counts in tools.items())
     calls, succeeded, failed = (sum(counts[i] for counts in tools.values()) for i in range(3))
@@ -36,6 +38,15 @@ def behavioral_patterns(
         decisions=_decisions(known, questions),
         of_about=round(len(known) / counted) if counted < 1 else None,
     )
+
+
+def _of_one_subject(known: Iterable[UsageCounts]) -> set[str]:
+    """Return the names of tools and errors that a single subject alone has: they may tell of that person."""
+    whose: dict[str, set[str]] = defaultdict(set)
+    for c in known:
+        for name in (*c.body.tools, *c.body.errors):
+            whose[name].add(c.subject)
+    return {name for name, subjects in whose.items() if len(subjects) < SHARED and "" not in subjects}
 
 
 def _added(counts: Iterable[tuple[str, Sequence[int]]]) -> dict[str, Sequence[int]]:

@@ -14,6 +14,7 @@ from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION, REROUTED_FROM, Headers, header
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import ARCHIVE, BARRIER, CONTROL_TENANT, ERASE, IMPORT, RULING, TENANT, TICK
+from hmx_pipeline.contracts.retention import RETENTION, Retention
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.contracts.versions import HMX_VERSION
@@ -119,6 +120,13 @@ def setting(settings: TenantSettings, partition: int, now_ms: int) -> bytes:
     """Return the event that sets how a tenant's subjects share, and whom it trusts."""
     event_id = content_id(now_ms, TENANT, settings.tenant_id, settings.to_json().decode())
     return _control(TENANT, event_id, partition, now_ms, settings.model_dump(exclude_none=True))
+
+
+def retaining(retention: Retention, partition: int, now_ms: int) -> bytes:
+    """Return the event that sets what leaves a tenant's memory; each partition of the log gets one."""
+    told = retention.model_dump(exclude_none=True)
+    event_id = content_id(now_ms, TENANT, retention.tenant_id, retention.to_json().decode(), str(partition))
+    return _control(TENANT, event_id, partition, now_ms, {"tenant_id": retention.tenant_id, RETENTION: told})
 
 
 def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any]) -> bytes:

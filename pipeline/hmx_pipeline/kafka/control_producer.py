@@ -15,8 +15,9 @@ from hmx_pipeline.contracts.evidence import Archive, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import AUTHENTICATION
 from hmx_pipeline.contracts.keys import tenant_partition
+from hmx_pipeline.contracts.retention import Retention
 from hmx_pipeline.contracts.ruling import Ruling
-from hmx_pipeline.intake.control_records import archive, erase, importing, ruling, setting, signature
+from hmx_pipeline.intake.control_records import archive, erase, importing, retaining, ruling, setting, signature
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.clients import delivering, produce
 from hmx_pipeline.kafka.preflight import existing_topics
@@ -26,11 +27,11 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
 
 DELIVERY_MS: Final = 15_000
-"""Minimum timeout, because a sent record may still arrive and the result should be known."""
+"""Timeout of a delivery. A shorter one would leave it open whether a sent record arrives."""
 
 
 def append_archive(settings: Settings, decided: Archive) -> None:
-    """Appends the end of an artifact to the tenant's events partition."""
+    """Appends the decision to archive an artifact to the tenant's events partition."""
     partition = _partition_of(settings, decided.tenant_id)
     append_control(settings, "archive", [(partition, archive(decided, partition, _now_ms()))])
 
@@ -52,6 +53,12 @@ def append_settings(settings: Settings, given: TenantSettings) -> None:
     """Appends a tenant's settings to its events partition."""
     partition = _partition_of(settings, given.tenant_id)
     append_control(settings, "tenant", [(partition, setting(given, partition, _now_ms()))])
+
+
+def append_retention(settings: Settings, given: Retention) -> None:
+    """Appends a tenant's retention to every events partition."""
+    places, now_ms = range(existing_topics(settings, EVENTS)[EVENTS]), _now_ms()
+    append_control(settings, "tenant", [(place, retaining(given, place, now_ms)) for place in places])
 
 
 def append_erasure(settings: Settings, erasure: Erasure) -> None:

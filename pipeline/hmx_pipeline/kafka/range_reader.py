@@ -1,7 +1,7 @@
 """Range reader: reads offset ranges in chunks, with a small pool of consumers shared by all readers.
 
-Enters: partition, offset range, key filter. Leaves: the next chunk. A consumer continues where its last chunk ended; if
-there are more readers than consumers, another's is moved. Raises KafkaException, TimeoutError.
+Enters: partition, offset range, key filter. Leaves: the next chunk. A consumer continues where its last chunk ended.
+If there are more readers than consumers, the consumer of another range is moved. Raises KafkaException, TimeoutError.
 """
 
 import threading
@@ -56,7 +56,7 @@ class RangeReader:
         self._turns = threading.Semaphore(CONSUMERS)
         self._lock = threading.Lock()
         self._resting = [_Hand(kafka, prefix) for _ in range(CONSUMERS)]
-        """Idle consumers: those without a range, the last used first, then the others, longest idle first."""
+        """Idle consumers, in order of reuse: first those without a range, last used first; then the longest idle."""
 
     def portion(self, place: Place, begin: int, end: int, wanted: Wanted) -> Chunk:
         """Reads the next chunk of a range. Blocks; chunks may be empty."""
@@ -77,7 +77,7 @@ class RangeReader:
                     self._resting.insert(0 if hand.stands is None else CONSUMERS, hand)
 
     def close(self) -> None:
-        """Closes the consumers, once nobody reads."""
+        """Closes the consumers. Call it after the last read."""
         for hand in self._resting:
             hand.close()
 

@@ -20,12 +20,13 @@ def main() -> int:
     parser.add_argument("state", type=Path)
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--pipeline", action="store_true")
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--fresh", action="store_true")
-    given = parser.parse_args()
+    given = vars(parser.parse_args())
     for number in SIGNALS:
         signal.signal(number, _leave)
     try:
-        with Stack(given.state, nodes=given.nodes, pipeline=given.pipeline, fresh=given.fresh) as stack:
+        with Stack(given.pop("state"), **given) as stack:
             stack.watch()
     except StackError as error:
         print(error, file=sys.stderr)

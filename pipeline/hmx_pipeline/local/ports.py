@@ -29,18 +29,18 @@ def same_ports(folder: Path, count: int) -> list[int]:
     ones."""
     file = folder / "ports"
     kept = [int(port) for port in file.read_text().split()] if file.exists() else []
-    if len(kept) != count or not all(map(_is_free, kept)):
+    if len(kept) != count or not all(map(is_free, kept)):
         kept = free_ports(count)
         file.write_text(" ".join(map(str, kept)) + "\n")
     return kept
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         # Without this, connections in TIME_WAIT would make a free port look taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
         except OSError:
             return False
     return True

@@ -62,13 +62,14 @@ class Stack:
         *,
         nodes: int = 1,
         pipeline: bool = False,
+        small: bool = False,
         fresh: bool = False,
         keep: bool = True,
         redis_server: str | None = None,
         progress: Progress = lambda _: None,
     ) -> None:
         self.state = state.resolve()
-        self._nodes, self._pipeline, self._fresh, self._keep = nodes, pipeline, fresh, keep
+        self._nodes, self._pipeline, self._small, self._fresh, self._keep = nodes, pipeline, small, fresh, keep
         self._redis_server = redis_server
         self._progress = progress
         self._lock = StateLock(self.state)
@@ -154,7 +155,7 @@ class Stack:
         except SettingsError as error:
             raise StackError(str(error)) from None
         if not (bootstrap := settings.kafka_bootstrap):
-            brokers = kafka(self.state / "kafka", self._nodes, self._progress)
+            brokers = kafka(self.state / "kafka", self._nodes, self._progress, small=self._small)
             bootstrap = brokers.bootstrap
             servers += brokers.components
         if not (url := settings.redis_url):
@@ -257,6 +258,7 @@ def up(
     *,
     nodes: int = 1,
     pipeline: bool = True,
+    small: bool = False,
     fresh: bool = False,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
@@ -266,7 +268,8 @@ def up(
     if not os.environ.get("HMX_KAFKA_BOOTSTRAP"):
         jars.classpath(progress)
     make_folder(state / LOGS, "HMX_STATE")
-    flags = [f"--nodes={nodes}", *(["--pipeline"] if pipeline else []), *(["--fresh"] if fresh else [])]
+    wanted = {"--pipeline": pipeline, "--small": small, "--fresh": fresh}
+    flags = [f"--nodes={nodes}", *(flag for flag, given in wanted.items() if given)]
     with (state / "supervisor.log").open("ab") as log:
         began = log.tell()
         supervisor = subprocess.Popen(

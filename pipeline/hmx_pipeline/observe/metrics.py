@@ -82,6 +82,7 @@ class Metrics:
         "hmx_provenance_failed", "Records in Redis found altered or lost, by kind of key", ["kind"]
     )
     memory_mended = Counter("hmx_materialiser_mended", "Damaged Redis keys restored from the topics", ["kind"])
+    forgotten = Counter("hmx_forgotten_episodes", "Episodes that a tenant's retention took out of Redis", ["policy"])
     archived = Counter("hmx_archived_records", "Records written to the archive", ["topic"])
     archive_lost = Counter("hmx_archive_lost_records", "Offsets deleted by retention before they were archived")
     archived_at = Gauge("hmx_archived_timestamp_seconds", "When the archive last held all that the topics did")
@@ -97,6 +98,7 @@ class Metrics:
     )
     events_accepted = Counter("hmx_http_events", "Events received over HTTP, by result", ["result"])
     hooks = Counter("hmx_http_hooks", "Hooks of coding agents answered, by hook and answer", ["hook", "answer"])
+    otel = Counter("hmx_http_otel_records", "Spans and log records received, by what became of them", ["result"])
     thread_wait = Gauge("hmx_http_thread_wait_seconds", "Recent wait of requests for the event loop and a thread")
     streams = Gauge("hmx_http_streams", "Open streams: outgoing events (sse), incoming events (websocket)", ["kind"])
     streams_ended = Counter("hmx_http_streams_ended", "Streams ended by the service, by reason", ["reason"])

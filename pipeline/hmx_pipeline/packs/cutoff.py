@@ -1,9 +1,9 @@
 """Relevance cutoff: how well each kind of source must answer a question to become an entry.
 
 Relevance is the share of the question's word weights that a source covers, so it can be compared with a constant. The
-constants are calibrated on questions that the memory cannot answer beside those that it can (tests/quality/README.md).
-Words alone can match by chance. A question that names something that this memory knows by name is about it, however it
-is worded, so the cutoff is lower.
+constants are calibrated on questions that the memory can answer and others that it cannot (tests/quality/README.md).
+Words alone can match by chance. If a question names something that memory knows by name, it is about that thing,
+whatever its other words are, so the cutoff is lower.
 """
 
 from collections.abc import Sequence
@@ -21,26 +21,28 @@ from hmx_pipeline.retrieval.terms import terms
 from hmx_pipeline.segments.speakers import speaker_of
 
 _OF_BUDGET: Final = 0.1
-"""The same if the request wants the budget filled."""
+"""Share of the best relevance of its kind that a source needs, if the request asks to fill the budget."""
 _LEAST: Final = 0.15
 ANY: Final = 0.1
-"""Least relevance of what is named, or is about what is named."""
+"""Least relevance of any source, if the question names what memory knows by name."""
 TAKES_IDS: Final = 0.5
-"""Share of the best procedure that takes ids like those in the question. It needs no other common word."""
+"""Relevance of a procedure that takes ids like those in the question, as a share of the best procedure's. It needs no
+common word."""
 _NOBODY: Final = frozenset({USER, TEAM})
 
 
 class Threshold(NamedTuple):
-    """The relevance that the best of a kind must have, or all of it matches by chance: if nothing is named, and if
-    something is."""
+    """How relevant a source of one kind must be. If the best source is below the threshold, all match by chance."""
 
     strange: float
+    """Threshold of the best source, if the question names nothing that memory knows."""
     familiar: float
+    """The same, if the question names something that memory knows."""
     share: float = 0.35
     """Share of the best relevance of its kind that a source needs."""
     doubled: float = inf
-    """Tokens of the better ones beside which the next must have twice that share, which is the most that is asked: it
-    costs as much, and adds less."""
+    """After this many tokens of better sources the required share has doubled, which is its maximum: a further source
+    costs as many tokens as they did, and adds less."""
 
 
 OF_EPISODES: Final = Threshold(0.6, 0.2, 0.28, 3_600)

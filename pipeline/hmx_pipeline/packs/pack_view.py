@@ -19,7 +19,7 @@ from hmx_pipeline.advice.recommendations import guide
 from hmx_pipeline.compiler import decision_policy, failure_playbook, task_schema
 from hmx_pipeline.compiler.knowledge.authority import is_for
 from hmx_pipeline.compiler.lifecycle import decayed, status_at
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import UNCONFIRMED, Artifact, Status
 from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
 from hmx_pipeline.contracts.knowledge import Kind as Known
 from hmx_pipeline.contracts.ledger import Reinforced, felt, salience
@@ -60,7 +60,7 @@ _UNSOUND: Final = Exclusion(
 )
 _UNCONFIRMED: Final = Exclusion(
     DropReason.PROVENANCE_FAILED,
-    "it is no rule for subjects: no operator, trusted agent or three subjects say it",
+    "it is not for subjects: no operator, trusted agent or three subjects say it",
 )
 
 _UNFIT: Final = 0.95
@@ -260,6 +260,8 @@ def _artifact_barred(ask: PackQuery, found: FoundSource[Artifact], status: Statu
     if status not in shown:
         cause = found.source.metadata.get("transition", {}).get("cause", "")
         return Exclusion(DropReason.DEPRECATED, f"it is {status}: {cause}" if cause else f"it is {status}")
+    if ask.plan.subject and UNCONFIRMED in found.source.metadata:
+        return _UNCONFIRMED
     if decayed(found.source, ask.now):
         return Exclusion(DropReason.DEPRECATED, "no evidence has supported it for a year")
     return ask.unsure(found.source.confidence) or (None if found.sound else _UNSOUND)

@@ -7,7 +7,7 @@ and Redis raises.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hmx_pipeline.contracts.effects import Effect
 from hmx_pipeline.contracts.outcomes import Outcome
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
 Json = dict[str, Any]
+T = TypeVar("T")
 WAITING: Final = "hmx_partition_waiting"
 STATE: Final = "hmx_partition_state_records"
 SET_ASIDE: Final = "hmx_partition_set_aside"
@@ -29,7 +30,7 @@ _ADVICE: Final = {str(reason): reason.advice for reason in Reason}
 _MEANING: Final = {str(effect): effect.meaning for effect in Effect}
 
 
-def explained(ask: Callable[[], Json]) -> Json | str:
+def explained(ask: Callable[[], T]) -> T | str:
     """Returns the answer, or the error as text, since status is asked most when parts are down."""
     from confluent_kafka import KafkaException
 

@@ -106,7 +106,7 @@ class Corrections:
         return newest
 
     def _there(self, plan: RetrievalPlan) -> NDArray[np.bool_]:
-        """Return the corrections that the requesting subject may see, have every label and were said by `as_of`."""
+        """Return the corrections that the subject may see, that have every label, and are no newer than `as_of`."""
         there = (
             self._taken.values.copy() if plan.as_of is None else self._taken.values & (self._at.values <= plan.as_of)
         )
@@ -171,5 +171,5 @@ def _share(scores: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _ranks(at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return for each how many are newer."""
+    """Return for each time how many are newer."""
     return (len(at) - np.searchsorted(np.sort(at), at, side="right")).astype(np.float64)

@@ -110,8 +110,8 @@ class Slots(Generic[SomeCard]):
         return slot, card
 
     def visible(self, subject: str) -> NDArray[np.bool_] | None:
-        """Return a mask of the slots that a subject may see: its own and those of the whole tenant, which are all that
-        nobody (an empty name) sees. None if no entry belongs to a subject."""
+        """Return a mask of the slots that a subject may see: its own, and those that the whole tenant shares. An empty
+        name sees only the shared ones. None if no entry belongs to a subject."""
         if len(self._subjects) == 1:
             return None
         owners = self._owners.values
@@ -186,11 +186,11 @@ class Field:
         return scores
 
     def whole(self, terms: Iterable[str]) -> int:
-        """What these terms are of a question: a text that has all of them scores about as much."""
+        """Return the weight of these terms in a question. A text that has all of them scores about as much."""
         return asked_for(self._holding(terms), self._among)
 
     def alone(self, terms: Iterable[str]) -> int:
-        """The same of a question that has no other terms."""
+        """Return their weight in a question that has no other terms."""
         return asked_alone(self._holding(terms), self._among)
 
     def _holding(self, terms: Iterable[str]) -> list[int]:

@@ -5,15 +5,17 @@ import sys
 from itertools import chain
 from typing import Final
 
+from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.limits import MB
+
 _NAME: Final = r"(?:[\w.@+-]*[.@+-])?[^\WA-Za-z]*[A-Za-z]\w*\.[A-Za-z][A-Za-z0-9]{0,4}"
 _FILE: Final = rf"(?:~/|\.{{1,2}}/|/)?(?:[\w.@+-]+/)*{_NAME}"
 _PATH: Final = re.compile(rf"(?<![\w/.@:+-]){_FILE}(?![\w/(])")
 _WHOLE: Final = re.compile(_FILE)
 _AT_START: Final = re.compile(rf"\s*({_FILE})(?=[:\s]|$)(?::\d+)?:?(.*)")
 _REMOVED: Final = re.compile(r"(?:^|&&|;|\n)\s*(?:git\s+)?rm\s+([^;&|\n]+)")
-_DEFINED: Final = re.compile(
-    r"\b(?:def|class|func|type|function|interface|struct|trait|module)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w{2,})"
-)
+_DEFINES: Final = ("def", "class", "func", "type", "interface", "struct", "trait", "module")
+_DEFINED: Final = re.compile(rf"\b(?:{'|'.join(_DEFINES)}|function)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w{{2,}})")
 _IDENTIFIER: Final = re.compile(
     r"\b(?:[A-Za-z]+_\w+|_\w{2,}|[a-z]+[A-Z]\w+|[A-Z][a-z0-9]+[A-Z]\w*|[A-Za-z]\w{2,}(?=\(\)))"
 )
@@ -53,15 +55,17 @@ def located_lines(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def identifiers(text: str, most: int = sys.maxsize) -> list[str]:
+@remembered(4 * MB)  # an open segment is extracted repeatedly
+def identifiers(text: str, most: int = sys.maxsize) -> tuple[str, ...]:
     """Return the distinct identifiers, but only so many: definitions first, then other names that only code would
     contain."""
     found: dict[str, None] = {}
-    for match in chain(_DEFINED.finditer(text), _IDENTIFIER.finditer(text)):
+    defined = _DEFINED.finditer(text) if any(word in text for word in _DEFINES) else ()
+    for match in chain(defined, _IDENTIFIER.finditer(text)):
         if len(found) >= most:
             break
         found[match[match.re.groups]] = None
-    return list(found)
+    return tuple(found)
 
 
 def dotted_names(text: str) -> list[str]:

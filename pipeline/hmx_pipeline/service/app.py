@@ -13,8 +13,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
-from hmx_pipeline.queries import context_pack
+from hmx_pipeline.queries import context_pack, rejected_records
 from hmx_pipeline.service import (
+    dead_letter_routes,
     docs,
     documentation,
     erasure_routes,
@@ -24,6 +25,7 @@ from hmx_pipeline.service import (
     knowledge_routes,
     mcp_route,
     memory,
+    otel_routes,
     overview,
     page,
     problems,
@@ -34,6 +36,7 @@ from hmx_pipeline.service import (
 )
 from hmx_pipeline.service.access import Access
 from hmx_pipeline.service.allowed_hosts import AllowedHosts, AllowedNames
+from hmx_pipeline.service.api_description import HIPPOCORTEX, DescribedApp, operation_id
 from hmx_pipeline.service.body import Bodies
 from hmx_pipeline.service.completeness_header import REPORTED, CompletenessHeader
 from hmx_pipeline.service.event_log import EventLog
@@ -51,6 +54,7 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableError, TamperedError
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.layouts import ReplacedError
 from hmx_pipeline.topology import EVENTS
 
 READING, READING_EACH = 16, 8
@@ -87,8 +91,9 @@ def create_app(settings: Settings) -> FastAPI:
         await run_in_threadpool(log.close)
         await run_in_threadpool(memory.close)
 
-    app = FastAPI(
+    app = DescribedApp(
         title="HMX",
+        generate_unique_id_function=operation_id,
         version="1.0",
         description=DESCRIPTION,
         lifespan=running,
@@ -102,6 +107,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.completing = CompletenessHeader(store)
     app.state.erased = TtlCache(lambda: Erasures(erasure_marks(kafka, settings.topic_prefix)), KEPT_S)
     app.state.damaged = TtlCache(store.damaged, KEPT_S)
+    app.state.letters = TtlCache(
+        lambda: rejected_records.newest(settings), dead_letter_routes.KEPT_S, dead_letter_routes.KEPT_TIMES
+    )
     app.state.overview = overview.Overview(settings)
     app.state.bodies = Bodies()
     app.state.parsing = FairTurns(events.AT_ONCE, events.AT_ONCE_EACH)
@@ -122,7 +130,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(TamperedError, _tampered)
     app.add_middleware(AllowedHosts, names=AllowedNames(settings) if app.state.access.open else None)
     app.add_middleware(RequestMetrics)
-    for module in (events, websocket, streams):
+    for module in (events, websocket, streams, dead_letter_routes):
         app.include_router(module.router, dependencies=[NEGOTIATED])
     for module in (knowledge_routes, erasure_routes, memory, fingerprint_routes, session_routes, overview):
         app.include_router(module.router, dependencies=[NEGOTIATED, REPORTED])
@@ -131,10 +139,11 @@ def create_app(settings: Settings) -> FastAPI:
     for module in (capture, learn, synthesize, export, usage):
         reads = [REPORTED] if module in (learn, synthesize, export) else []
         app.include_router(
-            module.router, prefix="/v1", tags=["Hippocortex"], dependencies=reads, responses=answer_envelope.DOCUMENTED
+            module.router, prefix="/v1", tags=[HIPPOCORTEX], dependencies=reads, responses=answer_envelope.DOCUMENTED
         )
     app.include_router(mcp_route.router, tags=["MCP"])
     app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
+    app.include_router(otel_routes.router, tags=["OpenTelemetry"], responses=answer_envelope.FAILED)
     return app
 
 
@@ -149,7 +158,9 @@ def _unreachable(store: Store) -> str | None:
 
 async def _away(request: Request, error: Exception) -> Response:
     detail = f"{error}. Try again; /readyz shows when it is back"
-    return answer(request.scope, ProblemKind.REDIS_UNAVAILABLE, detail, problems.RETRY)
+    filling = isinstance(error, ReplacedError)
+    kind = ProblemKind.MEMORY_INCOMPLETE if filling else ProblemKind.REDIS_UNAVAILABLE
+    return answer(request.scope, kind, detail, problems.RETRY)
 
 
 async def _tampered(request: Request, error: Exception) -> Response:

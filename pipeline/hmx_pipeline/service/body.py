@@ -1,5 +1,6 @@
 """Request bodies: media type, size limits, and parsing large ones in a thread."""
 
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -54,13 +55,31 @@ async def parsed(request: Request, tenant: str, body: bytes, parse: Callable[[],
     return parse() if len(body) <= SMALL else await turns.run(tenant, parse)
 
 
-def media_type(request: Request, known: Sequence[str]) -> str:
-    """Returns the matching media type of `known`. Raises ProblemError for others and for compressed bodies."""
+def media_type(request: Request, known: Sequence[str], codings: Sequence[str] = ("identity",)) -> str:
+    """Returns the matching media type of `known`. Raises ProblemError for others, and for a body of another coding."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if given not in known or coding != "identity":
-        raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, f"send {' or '.join(known)}, uncompressed")
+    if given not in known or coding(request) not in codings:
+        how = "uncompressed" if len(codings) == 1 else f"of the coding {' or '.join(codings)}"
+        raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, f"send {' or '.join(known)}, {how}")
     return given
+
+
+def coding(request: Request) -> str:
+    return request.headers.get("content-encoding", "identity").strip().lower()
+
+
+def unpacked(body: bytes, limit: int) -> bytes:
+    """Returns what a gzip body holds. Raises ProblemError if that is no gzip, or more than `limit` bytes."""
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        found = unpacking.decompress(body, limit + 1)
+    except zlib.error:
+        raise ProblemError(ProblemKind.INVALID_REQUEST, "the body is no gzip", path="$") from None
+    if len(found) > limit:
+        raise ProblemError(ProblemKind.TOO_LARGE, f"the body exceeds {limit} bytes: send less per request")
+    if not unpacking.eof:
+        raise ProblemError(ProblemKind.INVALID_REQUEST, "the gzip ends too early", path="$")
+    return found
 
 
 async def read_body(request: Request, limit: int) -> bytes:

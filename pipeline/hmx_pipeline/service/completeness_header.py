@@ -27,6 +27,7 @@ class CompletenessHeader(TtlCache[Completeness | None]):
 
 def _asked(store: Store) -> Completeness | None:
     try:
+        store.layouts.use()
         return store.completeness()
     except StoreUnavailableError:
         return None

@@ -7,6 +7,7 @@ file of the project that is no such page is text.
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from hashlib import sha256
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -80,6 +81,12 @@ def pages() -> Mapping[str, str]:
     return {name: re.sub(r"<!--.*?-->\n?", "", text) for name, text in found.items()}
 
 
+@cache
+def drawings() -> Mapping[str, bytes]:
+    """Returns the drawings of Mermaid blocks, which the service can't draw itself, by their names."""
+    return {path.name: path.read_bytes() for path in FOLDER.joinpath("images").glob("*.svg")}
+
+
 @router.get("/docs")
 async def docs() -> Response:
     return RedirectResponse("/docs/", headers=HEADERS)
@@ -106,6 +113,15 @@ def search(q: Annotated[str, Query(max_length=200)] = "") -> Response:
     return _answer("Search", body, q)
 
 
+@router.get("/docs/images/{name}")
+def drawing(name: str) -> Response:
+    """Shows a drawing. Its own style needs a policy of its own, which lets it load nothing."""
+    if name not in drawings():
+        raise ProblemError(ProblemKind.NOT_FOUND, "the documentation has no such drawing")
+    headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+    return Response(drawings()[name], media_type="image/svg+xml", headers=headers)
+
+
 @router.get("/docs/{name:path}")
 def shown(name: str) -> Response:
     """Shows a page."""
@@ -122,8 +138,22 @@ def _rendered(name: str) -> tuple[str, str]:
         if heading.type == "heading_open":
             heading.attrSet("id", slug(inner.content))
         _relink(inner, name)
+        if heading.type == "fence" and heading.info == "mermaid":
+            _draw(heading)
     title = next(inner.content for inner in tokens if inner.type == "inline")
     return title, f'<article class="card prose">\n{_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})}</article>'
+
+
+def _draw(fence: Token) -> None:
+    """Shows the drawing of a Mermaid block instead of it; the block stays as text, for whoever can't see a drawing."""
+    name = f"{sha256(fence.content.encode()).hexdigest()[:12]}.svg"
+    if name in drawings():
+        fence.type, code = "html_block", escape(fence.content)
+        fence.content = (
+            '<p class="drawing" tabindex="0" role="group" aria-label="A drawing">'
+            f'<img src="/docs/images/{name}" alt="Its text follows"></p>\n'
+            f"<details><summary>the drawing as text</summary><pre>{code}</pre></details>\n"
+        )
 
 
 def _relink(inner: Token, name: str) -> None:

@@ -1,4 +1,5 @@
 """`POST /v1/hmx/erasures` erases a subject, a session or the whole tenant, and `GET` with its id gives the receipt.
+`GET /v1/hmx/retention` shows what a tenant's policies would take by now.
 
 Enters: what to erase, or what was. Leaves: a signed receipt once memory is without it, or 202 if memory has not
 followed in time; the erasure is in the log then, and its receipt can be asked for by its id. While memory is
@@ -17,10 +18,12 @@ from hmx_pipeline.contracts.erasure import ErasedScope
 from hmx_pipeline.contracts.event import Id, Link
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.receipt import Receipt
+from hmx_pipeline.contracts.retention import Retention
 from hmx_pipeline.queries.erasure_query import NotFollowedError, NothingToEraseError, erase, receipt_of
+from hmx_pipeline.queries.retention_query import RetentionPlan, plan
 from hmx_pipeline.runtime.barriers import LackingError, wait_for_all
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
-from hmx_pipeline.service.access import Writer, let_decide
+from hmx_pipeline.service.access import WholeReader, Writer, let_decide
 from hmx_pipeline.service.body import media_type, read_body
 from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns
@@ -99,6 +102,28 @@ async def get_erasure(
         return receipt_of(settings, store, rest[0], erasure_id, *rest[1:])
 
     return await _receipt(request, tenant, asked, again)
+
+
+@router.get("/retention", responses={200: {"model": RetentionPlan}})
+async def get_retention(request: Request, tenant: WholeReader, policy: str | None = None) -> Response:
+    """Counts what would leave memory by now, by policy and kind: by `policy`, or by what is set for the tenant."""
+    try:
+        asked = Retention.told(tenant, policy) if policy is not None else None
+    except ValueError:
+        detail = "no such policy: say CLASS:DAYSd,…,sessions:COUNT"
+        raise ProblemError(ProblemKind.INVALID_REQUEST, detail) from None
+    settings: Settings = request.app.state.settings
+    turns: FairTurns = request.app.state.fingerprints
+    store = store_of(request)
+
+    def planned() -> RetentionPlan:
+        with deciding():
+            try:
+                return plan(settings, store, tenant, asked)
+            except LookupError as error:
+                raise ProblemError(ProblemKind.NOT_FOUND, str(error)) from None
+
+    return Response((await turns.run(tenant, planned)).to_json(), media_type=JSON)
 
 
 async def _receipt(request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]) -> Response:

@@ -169,6 +169,16 @@ def get_counts(request: Request, tenant: WholeReader) -> Response:
     return Response(orjson.dumps(store.counts(tenant)), media_type=JSON)
 
 
+@router.get("/subjects")
+@in_turn
+def get_subjects(request: Request, tenant: WholeReader, limit: Annotated[int, Query(ge=1, le=ROWS)] = 50) -> Response:
+    """Lists the tenant's subjects: the people whose sessions these are, those with most sessions first."""
+    store: Store = request.app.state.store
+    found, complete = store.subjects(tenant)
+    rows = [{"subject_id": name, "sessions": count} for name, count in pipeline_status.ranked(found)[:limit]]
+    return Response(orjson.dumps({"total": len(found), "complete": complete, "subjects": rows}), media_type=JSON)
+
+
 Limit = Annotated[int, Query(ge=1, le=ROWS)]
 Text = Annotated[str, Query(max_length=ID_BYTES, description="Only rows whose name or title has this text")]
 

@@ -182,7 +182,9 @@ async def _http(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if kind is ProblemKind.METHOD_NOT_ALLOWED:
         headers["Allow"] = _allowed(request.scope)
-    return answer(request.scope, kind, HTTPStatus(error.status_code).phrase, headers, error.status_code)
+    said = HTTPStatus(error.status_code).phrase
+    detail = "no route has this path: /docs/api lists all" if kind is ProblemKind.NOT_FOUND else said
+    return answer(request.scope, kind, detail, headers, error.status_code)
 
 
 def _allowed(scope: Scope) -> str:

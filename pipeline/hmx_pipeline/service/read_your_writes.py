@@ -17,7 +17,7 @@ from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind
 from hmx_pipeline.store.fetch import Store
 
 NAMED: Final = 256
-"""Most events in a token; of more sessions only the last are named. `hmx wait` waits for everything."""
+"""Most events in a token. If more sessions were written, it names only the last. `hmx wait` waits for all."""
 WAIT_S: Final = 10.0
 LOOK_S: Final = (0.01, 0.25)
 

@@ -1,7 +1,8 @@
 """`GET /v1/hmx/sessions/{session_id}`: a session's events in order, its segments, and what was learnt from each.
 
-Enters: a session, and where to begin in its order. Leaves: bounded views. Events are read from Kafka, which alone has
-all of them and what came twice; what was learnt is read from memory. Raises ProblemError if either does not answer.
+Enters: a session, and the place in its order to begin at. Leaves: bounded views. Events are read from Kafka, because
+only Kafka holds all events and their repeats. What was learnt is read from memory. Raises ProblemError if either does
+not answer.
 """
 
 import asyncio
@@ -32,9 +33,9 @@ from hmx_pipeline.topology import EPISODES, EVENTS
 
 MOST: Final = 500
 BYTES: Final = 8 * MB
-"""Most events of one answer, and most bytes that are read for it."""
+"""Limits of one answer: its events, and the bytes read for it."""
 SEARCH_S: Final = 60.0
-"""The session's partitions are searched no longer."""
+"""Longest search of the session's partitions."""
 AT_ONCE, AT_ONCE_EACH = 8, 2
 """Searches at the same time, in total and of a tenant."""
 PLACES: Final = 4_096
@@ -88,7 +89,7 @@ async def get_session(
     except FAILURES as error:
         detail = f"Kafka does not answer: {type(error).__name__}"
         if limit.expired():
-            detail = f"no {SEARCH_S:.0f} s suffice to search its partition: GET /v1/hmx/events?session= has no limit"
+            detail = f"the search took over {SEARCH_S:.0f} s: GET /v1/hmx/events?session= has no time limit"
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, detail) from None
     if not episodes:
         raise missing(request, "session")
@@ -98,7 +99,7 @@ async def get_session(
 
 
 async def _episodes(request: Request, tenant: str, session_id: str, begin: int) -> tuple[list[Json], int | None]:
-    """Returns the session's episodes from a position in its order on, and where the next ones begin."""
+    """Returns the session's episodes from a position in its order, and the position of the next ones."""
     following: Subscriptions = request.app.state.following
     known: SessionPlaces = request.app.state.session_places
     start = await following.start(tenant, None, from_start=True)
@@ -123,7 +124,7 @@ async def _episodes(request: Request, tenant: str, session_id: str, begin: int) 
 
 
 async def _again(following: Subscriptions, key: bytes, episodes: list[Json]) -> dict[str, int]:
-    """Returns how often events with the ids of these episodes came besides them."""
+    """Returns for each of these episodes how many further events came with its id."""
     again = {str(episode["id"]): 0 for episode in episodes}
     if episodes:
         released = {episode_origin(episode).offset for episode in episodes}
@@ -144,4 +145,4 @@ async def _of_session(
             if isinstance(step, PassingRecord):
                 yield step
     if following.stopping:
-        raise unavailable(ProblemKind.BUSY, "the service stops: ask again")
+        raise unavailable(ProblemKind.BUSY, "the service is stopping: ask again")

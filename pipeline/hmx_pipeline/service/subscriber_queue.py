@@ -1,6 +1,6 @@
 """Subscriber queue: bounded queue between the topic tail's thread and one client's stream.
 
-Enters: records, in the tail's thread. Leaves: records to the waiting task, or an `StreamEnd`. A full queue ends the
+Enters: records, in the tail's thread. Leaves: records to the waiting task, or a `StreamEnd`. A full queue ends the
 stream.
 """
 
@@ -25,7 +25,7 @@ STALLED: Final = "stalled"
 
 
 class StreamEnd(ExplainedCode):
-    """Why a stream ends, and what whoever reads it can do."""
+    """Why a stream ends, and what its reader can do."""
 
     SLOW = "slow", "records arrived faster than they were read: reconnect with Last-Event-ID"
     REVOKED = "revoked", "the key was revoked"
@@ -93,7 +93,7 @@ class SubscriberQueue:
         self._filled.set()
 
     def close(self) -> None:
-        """Discards the records after the last reader has gone."""
+        """Discards the records; called when the client has gone."""
         with self._lock:
             self._taken()
 

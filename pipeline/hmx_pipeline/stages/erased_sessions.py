@@ -1,12 +1,14 @@
 """Erasures in the sessions stage: what the state holds of the erased is forgotten, and what comes late is turned away.
 
 Each partition of the events topic gets the erasure. It passes it on as a mark, with the sessions that it held itself:
-to the erasures topic for readers, and to the tenant's evidence, whose contributions it ends.
+to the erasures topic for readers, and to the tenant's evidence, whose contributions it ends. A tenant's retention goes
+the same way: at midnight of the log's clock its cuts rise, and what was before them is forgotten.
 """
 
 from collections.abc import Container, Mapping
 
 import orjson
+from msgspec.structs import replace
 
 from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of, marks_on
@@ -14,6 +16,7 @@ from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import ERASURE, EVIDENCE_ERASURE, KIND, output_headers
 from hmx_pipeline.contracts.keys import join_key, split_key, tenant_partition
 from hmx_pipeline.contracts.limits import ERASURE_KEPT_MS
+from hmx_pipeline.contracts.retention import DAY_MS, RETENTION, Retention, cuts_of, risen
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.stages.fold import Output, Tx
@@ -22,7 +25,9 @@ from hmx_pipeline.stages.session_state import (
     BufferedEvent,
     ErasedPast,
     Indexes,
+    RetainedPast,
     erased_key,
+    retained_key,
     session_of,
 )
 from hmx_pipeline.topology import ERASURES, EVENTS, EVIDENCE
@@ -78,13 +83,45 @@ def pass_on(
         partition=tx.partition,
         before=tx.offset,
     )
-    key, value = mark.key.encode(), mark.to_json()
-    tx.emit(Output(ERASURES, tx.partition, key, value, output_headers(ERASURE, EVENTS, tx.partition, tx.offset)))
-    control = EvidenceControl(kind="erasure", partition=tx.partition, partitions=partitions, erased=mark)
-    headers = [*output_headers(EVIDENCE_ERASURE, EVENTS, tx.partition, tx.offset), (KIND, b"erasure")]
-    target = tenant_partition(erasure.tenant_id, evidence_partitions)
-    tx.emit(Output(EVIDENCE, target, key, control.to_json(), headers))
+    _tell(tx, mark, partitions, evidence_partitions)
     tx.count("erased_session", len(newest))
+
+
+def _tell(tx: Tx, mark: ErasureMark, partitions: int, evidence_partitions: int, what: str | None = None) -> None:
+    key, value = mark.key.encode(), mark.to_json()
+    told = output_headers(ERASURE, EVENTS, tx.partition, tx.offset, what)
+    tx.emit(Output(ERASURES, tx.partition, key, value, told))
+    control = EvidenceControl(kind="erasure", partition=tx.partition, partitions=partitions, erased=mark)
+    headers = [*output_headers(EVIDENCE_ERASURE, EVENTS, tx.partition, tx.offset, what), (KIND, b"erasure")]
+    target = tenant_partition(mark.tenant_id, evidence_partitions)
+    tx.emit(Output(EVIDENCE, target, key, control.to_json(), headers))
+
+
+def retain(tx: Tx, given: Retention, partitions: int, evidence_partitions: int) -> None:
+    """Keep to what an operator has set from here on."""
+    key = retained_key(given.tenant_id)
+    known: RetainedPast = tx.get(key) or RetainedPast(tenant_id=given.tenant_id, deadline=None)
+    if given.days is not None:
+        known = replace(known, days=given.days, sessions=given.sessions)
+    forget_past(tx, replace(known, cuts=risen(known.cuts, given.cuts)), partitions, evidence_partitions)
+
+
+def forget_past(tx: Tx, known: RetainedPast, partitions: int, evidence_partitions: int) -> None:
+    """Raise the cuts to the day of the clock, and tell readers and the patterns stage."""
+    cuts = risen(known.cuts, cuts_of(known.days, tx.clock))
+    deadline = (tx.clock // DAY_MS + 1) * DAY_MS if known.days else None
+    tx.put(retained_key(known.tenant_id), replace(known, cuts=cuts, deadline=deadline))
+    mark = ErasureMark(
+        erasure_id=RETENTION,
+        tenant_id=known.tenant_id,
+        at=max(cuts.values(), default=0),
+        marks=[],
+        partition=tx.partition,
+        before=0,
+        policy=str(Retention(tenant_id=known.tenant_id, days=known.days, sessions=known.sessions)),
+        cuts=cuts,
+    )
+    _tell(tx, mark, partitions, evidence_partitions, join_key(known.tenant_id, str(tx.clock)))
 
 
 def is_erased(indexes: Indexes, accepted: Accepted) -> bool:

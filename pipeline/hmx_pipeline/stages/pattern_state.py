@@ -2,7 +2,7 @@
 
 | key | record |
 |---|---|
-| `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, also once it is withdrawn |
+| `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, kept after it is withdrawn |
 | `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
 | `t/tenant` | TenantSettings: what an operator set for a tenant, and whether it names subjects |
@@ -19,12 +19,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from pydantic import Field
 
+from hmx_pipeline.compiler import decision_policy
 from hmx_pipeline.compiler.candidate import rank
 from hmx_pipeline.compiler.imported_artifacts import Imported
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
-from hmx_pipeline.compiler.registry import knows
+from hmx_pipeline.compiler.registry import class_of, knows
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
@@ -41,6 +42,7 @@ from hmx_pipeline.contracts.limits import (
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
+from hmx_pipeline.contracts.retention import policy_of
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.fair_shares import FairShares
@@ -92,7 +94,7 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ErasureState(msgspec.Struct, frozen=True, kw_only=True):
-    """An erasure, kept as long as decisions on what it took may still come."""
+    """An erasure, kept while decisions on erased records may still arrive."""
 
     at: int
     forget_at: int
@@ -248,12 +250,17 @@ class Maps:
         people = self.names_subjects(tenant_id)
         return Trust(agents, people) if agents or people else None
 
+    def weighed(self, tenant_id: str, kind: str, told: list[Contribution]) -> tuple[list[Contribution], bool]:
+        """Return the contributions that an artifact of this kind is compiled from, and whether subjects see it."""
+        trust = self.trust(tenant_id) if kind == decision_policy.NAME and not self.is_team(tenant_id) else None
+        return (told, True) if trust is None else trust.decided(told)
+
     def names_subjects(self, tenant_id: str) -> bool:
         settings = self._settings.get(tenant_id)
         return settings is not None and settings.names_subjects is True
 
     def has_erased(self, tenant_id: str, since: int) -> bool:
-        """Return True if an erasure since then took something of the tenant."""
+        """Return True if an erasure of the tenant is as new as `since`, or newer."""
         return any(each.at >= since for each in self._erased.get(join_key(tenant_id), {}).values())
 
     def patterns(self, tenant_id: str) -> list[str]:
@@ -262,8 +269,9 @@ class Maps:
         return sorted(key for key in self._maps if key.startswith(prefix))
 
     def statements(self, tenant_id: str) -> list[str]:
-        """Return the keys of the tenant's knowledge patterns."""
-        return [key for key in self.patterns(tenant_id) if knows(split_pattern(key)[1].type)]
+        """Return the keys of the tenant's patterns that depend on whom it trusts."""
+        kinds = ((key, split_pattern(key)[1].type) for key in self.patterns(tenant_id))
+        return [key for key, kind in kinds if knows(kind) or kind == decision_policy.NAME]
 
     def under(self, tenant_id: str) -> Under:
         """Return a lookup of the tenant's endings by their form."""
@@ -279,7 +287,7 @@ class Maps:
         return self._made.get(_tenant_of(pattern), set())
 
     def gone(self, pattern: str) -> list[str]:
-        """Return those of them without contributions, except the last that lost theirs."""
+        """Return the made patterns that have no contributions left, except those that lost them last."""
         left = sorted(self._gone.get(_tenant_of(pattern), {}).items(), key=lambda one: (one[1], one[0]))
         return [key for key, _ in left[:-TASKS_GONE]]
 
@@ -299,8 +307,15 @@ class Maps:
         settings = self._settings.get(tenant_id)
         return settings is not None and settings.sharing == "team"
 
+    def taken_by(self, contribution: Contribution) -> str:
+        """Return which policy of the tenant's retention takes a contribution; empty if none does."""
+        settings = self._settings.get(contribution.tenant_id)
+        if settings is None or settings.cuts is None:
+            return ""
+        return policy_of(settings.cuts, contribution.last_at, class_of(contribution.pattern_type))
+
     def may_decide(self, pattern: str, state: PatternState) -> bool:
-        """Return True if it is no new decision, or its tenant has room for one more."""
+        """Return True if operators have decided on the pattern before, or its tenant has room for one more decision."""
         return state.decided or self._decided[_tenant_of(pattern)] < TENANT_DECISIONS
 
     def pause_ms(self, pattern: str) -> int:
@@ -310,8 +325,8 @@ class Maps:
         return max(least, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
 
     def surplus(self, key: str, contribution: Contribution) -> Surplus | None:
-        """Return what must go when this contribution comes: the highest rank of its pattern or tenant, if that is full.
-        This may be the contribution itself."""
+        """Return which contribution to drop when this one arrives: if its pattern or tenant is full, the one with the
+        highest rank there. It may be this one."""
         pattern, tenant = pattern_key(contribution), contribution.tenant_id
         known = self.of(pattern)
         if key in known:
@@ -325,7 +340,7 @@ class Maps:
         return None
 
     def too_much(self) -> str | None:
-        """Return what must go because the partition is too large; this may be the contribution that has just come."""
+        """Return which contribution to drop because the partition is too large. It may be the one just arrived."""
         if self._bytes.total <= PARTITION_CONTRIBUTION_BYTES:
             return None
         return self._highest_of(self._bytes.most())[1]

@@ -6,6 +6,7 @@ grows with the map. Contributions of kinds that are never compiled are only kept
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -38,6 +39,8 @@ from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, spl
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS, CLOCK_SKEW_MS, ERASURE_KEPT_MS
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
+from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
+from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.stages.dead_letters import dead_letter
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, attempt
@@ -116,6 +119,9 @@ class PatternsFold:
     def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         key = map_key(contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
+        if policy := self._maps.taken_by(contribution):
+            tx.count(f"forgotten_by_{policy}")
+            return
         tenant_id, names_subjects = contribution.tenant_id, self._maps.names_subjects(contribution.tenant_id)
         if contribution.subject:
             if not names_subjects:
@@ -231,7 +237,10 @@ class PatternsFold:
         unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[LastPublished | None, list[Artifact]]:
-            own = candidate(evidence, pattern.type) if state.archived is None else None
+            told, confirmed = self._maps.weighed(tenant_id, pattern.type, evidence)
+            own = candidate(told, pattern.type) if state.archived is None else None
+            if own is not None and not confirmed:
+                own = replace(own, unconfirmed=True)
             return step(state.said, believed(own, state.imported), tenant_id, pattern, tx.clock, state.archived)
 
         said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
@@ -305,6 +314,8 @@ class PatternsFold:
             self._barrier(tx, control)
         elif control.archived is not None:
             self._archive(tx, control.archived)
+        elif control.erased is not None and control.erased.erasure_id == RETENTION:
+            self._retain(tx, control.erased)
         elif control.erased is not None:
             self._erase(tx, control.erased, control.partitions)
         elif control.settings is not None:
@@ -353,11 +364,7 @@ class PatternsFold:
             for key, each in self._maps.of_tenant(erased.tenant_id)
             if covered(marks, erased.tenant_id, each.session_id, each.subject) and is_past(each)
         ]
-        stale: set[str] = set()
-        for key, _ in gone:
-            stale.update(self._spoken_with(pattern_of(key)))
-        for key, _ in gone:
-            self._put(tx, key, None, "")
+        stale = self._drop(tx, [key for key, _ in gone])
         if mark_of(erased.tenant_id, ErasedScope.TENANT, "") in marks:
             stale.update(self._published(tx, erased.tenant_id))
         lost = [each for _, each in gone]
@@ -367,6 +374,34 @@ class PatternsFold:
             tx.put(pattern, state.model_copy(update=left))
         tx.put(erasure_state_key(erased), ErasureState(at=erased.at, forget_at=tx.clock + ERASURE_KEPT_MS))
         tx.count("erased_contribution", len(gone))
+
+    def _retain(self, tx: Tx, mark: ErasureMark) -> None:
+        """Drop what the tenant's retention takes, as an erasure does. What an operator has ruled since the cut stands,
+        and with it what it rests on."""
+        tenant_id, key = mark.tenant_id, settings_key(mark.tenant_id)
+        known: TenantSettings = tx.get(key) or TenantSettings(tenant_id=tenant_id)
+        cuts = risen(known.cuts or {}, mark.cuts)
+        if cuts == (known.cuts or {}):
+            return
+        tx.put(key, known.model_copy(update={"cuts": cuts}))
+        taken = [(key, self._maps.taken_by(each)) for key, each in self._maps.of_tenant(tenant_id)]
+        gone = [(key, policy) for key, policy in taken if policy]
+        stale = self._drop(tx, [key for key, _ in gone])
+        for pattern in sorted({*stale, *self._published(tx, tenant_id)}):
+            state: PatternState = tx.get(pattern) or PatternState()
+            rulings = [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
+            if pattern in stale or len(rulings) < len(state.rulings):
+                left = {"forgets": state.forgets or not rulings, "speak_at": tx.clock, "rulings": rulings}
+                tx.put(pattern, state.model_copy(update=left))
+        for _, policy in gone:
+            tx.count(f"forgotten_by_{policy}")
+
+    def _drop(self, tx: Tx, keys: list[str]) -> set[str]:
+        """Remove contributions; return the patterns that were compiled with them."""
+        stale = {each for key in keys for each in self._spoken_with(pattern_of(key))}
+        for key in keys:
+            self._put(tx, key, None, "")
+        return stale
 
     def _published(self, tx: Tx, tenant_id: str) -> list[str]:
         """Return the keys of all patterns of the tenant that have published something, or are decided on."""

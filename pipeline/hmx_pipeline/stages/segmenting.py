@@ -103,8 +103,8 @@ class Segmenting:
         was stated."""
         if (session.head is not None and session.head.ended) or tx.clock >= session.touched + SEGMENT_IDLE_MS:
             return self.contribute_open(tx, name, session)
-        if attempt(tx, "segment_not_mined", False, _tells, tx.items(name, session.segment_first)):
-            segment = _open_segment(tx, name, session, session.cursor.index)
+        segment = _open_segment(tx, name, session, session.cursor.index)
+        if attempt(tx, "segment_not_mined", False, tells, segment):
             self._contribute(tx, name, segment, session.trace, closed=False, stated=True)
         return _replace(session, speak_at=0)
 
@@ -201,11 +201,6 @@ def _speak_at(clock: int, step: Step, *, ends: bool) -> int:
     """Return when the segment contributes after this step; 0 if it can wait."""
     tells = step.role is _FEEDBACK or (step.role is _MESSAGE and step.actor == "user") or step.projected is not None
     return clock + STATED_MS if tells or ends else 0
-
-
-def _tells(traces: Sequence[ReleasedEvent]) -> bool:
-    """Return True if a step may state something. Most segments state nothing, and need not be read to know it."""
-    return any(trace.step is not None and tells(trace.step) for trace in traces)
 
 
 def _text_of(tx: Tx, name: str, index: int) -> str:

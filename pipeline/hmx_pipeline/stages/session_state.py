@@ -9,6 +9,7 @@
 | `o/tenant/hash of the session` | SessionOwner: whose a forgotten session is; without hash: some are lost |
 | `z/barrier_id` | HeldBarrier: a barrier behind held events |
 | `x/tenant/erasure_id` | ErasedPast: an operator's erasure |
+| `r/tenant` | RetainedPast: what leaves the tenant's memory by its policies |
 | `y/barrier_id` | PassingBarrier: a barrier for which the open segments are emitted, one after the other |
 """
 
@@ -23,6 +24,7 @@ import msgspec
 from hmx_pipeline.contracts.evidence import Segment, Step
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, TRACE_BYTES
+from hmx_pipeline.contracts.retention import Cuts
 from hmx_pipeline.ordering.window import Cursor, Waiting, Window
 from hmx_pipeline.segments.head import SegmentHead
 from hmx_pipeline.stages.append_log import JOURNAL
@@ -97,6 +99,17 @@ class ErasedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Mark of a session → time of its last erased event, if that is dated after the erasure."""
 
 
+class RetainedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tenant's retention, and what it has taken so far."""
+
+    tenant_id: str
+    deadline: int | None
+    """The next midnight, if anything has an age."""
+    days: dict[str, int] = {}
+    sessions: int | None = None
+    cuts: Cuts = {}
+
+
 class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline: int
     barrier_id: str
@@ -123,6 +136,7 @@ _TYPES: Final[dict[str, Any]] = {
     "z": HeldBarrier,
     "y": PassingBarrier,
     "x": ErasedPast,
+    "r": RetainedPast,
 }
 assert JOURNAL == "e/"
 HELD: Final = "w/"
@@ -151,6 +165,10 @@ def barrier_key(barrier_id: str) -> str:
 
 def erased_key(tenant_id: str, erasure_id: str) -> str:
     return f"x/{join_key(tenant_id, erasure_id)}"
+
+
+def retained_key(tenant_id: str) -> str:
+    return f"r/{join_key(tenant_id)}"
 
 
 def session_of(key: str) -> str:

@@ -52,6 +52,7 @@ from hmx_pipeline.contracts.limits import (
 )
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.retention import RETENTION, Retention
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.control_records import (
@@ -80,7 +81,14 @@ from hmx_pipeline.ordering.window import (
 )
 from hmx_pipeline.stages.arrival import Arrival, held, released_from
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.erased_sessions import erased_sessions, is_erased, pass_on, waiting_and_erased
+from hmx_pipeline.stages.erased_sessions import (
+    erased_sessions,
+    forget_past,
+    is_erased,
+    pass_on,
+    retain,
+    waiting_and_erased,
+)
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
 from hmx_pipeline.stages.segmenting import Segmenting, only_reinforces
 from hmx_pipeline.stages.session_owners import disown, recalled, remember
@@ -91,6 +99,7 @@ from hmx_pipeline.stages.session_state import (
     Indexes,
     PassingBarrier,
     ReleasedEvent,
+    RetainedPast,
     SessionState,
     barrier_key,
     decode_state,
@@ -163,6 +172,9 @@ class SessionsFold:
     def due(self, tx: Tx, key: str, value: Any) -> None:
         if isinstance(value, ErasedPast):
             tx.put(key, None)
+            return
+        if isinstance(value, RetainedPast):
+            forget_past(tx, value, self._partitions, self._evidence_partitions)
             return
         if isinstance(value, HeldBarrier):
             tx.put(key, None)
@@ -449,6 +461,9 @@ class SessionsFold:
             self._pass_on(tx, EVIDENCE_ARCHIVE, archived.tenant_id, archived.pattern, control)
         elif event.event_type == ERASE:
             self._erase(tx, Erasure.model_validate(accepted.fields["content"]))
+        elif event.event_type == TENANT and RETENTION in accepted.fields["content"]:
+            given = Retention.model_validate(accepted.fields["content"][RETENTION])
+            retain(tx, given, self._partitions, self._evidence_partitions)
         elif event.event_type in _DECISIONS:
             kind, field, name = _DECISIONS[event.event_type]
             given = accepted.fields["content"]

@@ -1,11 +1,11 @@
-"""Archive: what memory is made from, on a folder or an object store, for when Kafka has deleted it.
+"""Archive: copies of the records that memory is made from, in a folder or object store, beyond Kafka's retention.
 
     <topic>/tenant=acme/day=2026-03-14/<topic id>-<partition>-<first offset>.parquet
     <topic>/chunks/<topic id>-<partition>/<first offset>.json
 
-A chunk is a range of offsets of one partition. Its JSON file is created first, by exactly one process, and so decides
-the range; whoever finds a chunk without its list of files writes the same files again. Enters: HMX_ARCHIVE. Leaves:
-records by offset. Raises ArchiveError. Without HMX_ARCHIVE there is nothing in it.
+A chunk is a range of offsets of one partition. Its JSON file is created first, by exactly one process, and fixes the
+range. A process that finds a chunk without its list of files writes the same files again. Enters: HMX_ARCHIVE. Leaves:
+records by offset. Raises ArchiveError. Without HMX_ARCHIVE the archive is empty.
 """
 
 import re
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hmx_pipeline.store.archive_format import ArchivedRecord
 
 ARCHIVED: Final = (EPISODES, EVIDENCE)
-"""Topics with a retention, which memory is made from."""
+"""The topics that memory is made from and that have a retention."""
 _OFFSET: Final = attrgetter("offset")
 _NO_FOLDERS: Final = str.maketrans("+/", "-_")
 """A topic's id is in base64."""
@@ -94,7 +94,7 @@ class MemoryArchive:
         try:
             url = _URL.match(settings.archive)
             objects = from_url(settings.archive) if url else LocalStore(Path(settings.archive).absolute(), mkdir=True)
-        except Exception as error:  # obstore's errors have no base of their own
+        except Exception as error:  # obstore's errors have no base class
             raise SettingsError(f"HMX_ARCHIVE={settings.archive!r} cannot be opened: {_first_line(error)}") from error
         return cls(objects, settings.topic_prefix)
 
@@ -159,7 +159,7 @@ class MemoryArchive:
             return bytes(obstore.get(self._objects, path).bytes())
 
     def put(self, path: str, held: bytes) -> None:
-        """Writes a file, or what it holds anew: all of it or nothing."""
+        """Writes or replaces a file, all of it or nothing."""
         import obstore
 
         with _told(path):
@@ -179,6 +179,18 @@ class MemoryArchive:
     def finish(self, source: ArchivedPartition, chunk: ArchivedRange) -> None:
         self.put(self._chunk(source, chunk), orjson.dumps(chunk))
 
+    def adopt(self, old: ArchivedPartition, new: ArchivedPartition, end: int) -> None:
+        """Copies what is archived of a partition's offsets below `end`, for a topic that was restored with them."""
+        import obstore
+
+        for chunk in self.chunks(old):
+            if chunk.folders is None or chunk.end > end:
+                continue
+            for folder in chunk.folders:
+                with _told(path := self.file(old, chunk, folder)):
+                    obstore.copy(self._objects, path, self.file(new, chunk, folder))
+            self.begin(new, chunk)
+
     def _chunks(self, source: ArchivedPartition) -> str:
         return f"{self._prefix}{source.topic}/chunks/{source}"
 
@@ -193,7 +205,7 @@ def _told(path: str) -> Iterator[None]:
         yield
     except ArchiveError:
         raise
-    except Exception as error:  # theirs have no base in common
+    except Exception as error:  # these errors have no common base class
         raise ArchiveError(f"the archive's {path}: {_first_line(error)}") from error
 
 

@@ -15,13 +15,17 @@ from urllib.parse import unquote
 import msgspec
 import orjson
 
+from hmx_pipeline.compiler.registry import class_of
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of, marks_on
 from hmx_pipeline.contracts.headers import fingerprint, origin_of
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
+from hmx_pipeline.contracts.retention import EPISODES as EPISODES_CLASS
+from hmx_pipeline.contracts.retention import Cuts, policy_of, risen
+from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
-from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms
+from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms, event_time
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
 from hmx_pipeline.store.atomic_blocks import Client, reachable
 from hmx_pipeline.store.changes import Command
@@ -54,10 +58,13 @@ class Erasures:
 
     def __init__(self, marks: Iterable[ErasureMark] = ()) -> None:
         self._marks: defaultdict[str, dict[str, tuple[ErasureMark, frozenset[str]]]] = defaultdict(dict)
+        self._cuts: dict[str, Cuts] = {}
         for mark in marks:
             self.add(mark)
 
     def add(self, mark: ErasureMark) -> None:
+        if mark.cuts:
+            self._cuts[mark.tenant_id] = risen(self._cuts.get(mark.tenant_id, {}), mark.cuts)
         self._marks[mark.tenant_id][mark.key] = mark, frozenset(mark.marks)
 
     def __bool__(self) -> bool:
@@ -65,22 +72,36 @@ class Erasures:
 
     def digests(self) -> dict[str, str]:
         """Returns a digest of the marks of each tenant that has any."""
-        return {tenant: fingerprint(*map(str.encode, sorted(marks))) for tenant, marks in self._marks.items()}
+        return {
+            tenant: fingerprint(*map(str.encode, (*sorted(marks), *map(str, self._cuts.get(tenant, {}).items()))))
+            for tenant, marks in self._marks.items()
+        }
 
     def of(self, tenant_id: str) -> bool:
         """Returns whether something of the tenant was erased."""
         return tenant_id in self._marks
 
+    def episode_taken_by(self, fields: Json) -> str:
+        """Returns which policy of its tenant's retention takes an episode; empty if none does."""
+        return episode_taken_by(self._cuts.get(fields["metadata"][RESERVED]["tenant_id"], {}), fields)
+
     def hides_episode(self, fields: Json) -> bool:
         """Returns whether an episode is erased. Raises KeyError for what is no episode."""
         own = fields["metadata"][RESERVED]
-        marks = self._marks.get(own["tenant_id"])
-        if not marks:
+        if own["tenant_id"] not in self._marks:
             return False
-        at, offset = own["origin"]["partition"], own["origin"]["offset"]
-        covering = marks_on(own["tenant_id"], fields["sessionId"], subject_of(fields))
+        if self.episode_taken_by(fields):
+            return True
+        place = own["origin"]["partition"], own["origin"]["offset"]
+        return self.hides_event(own["tenant_id"], fields["sessionId"], subject_of(fields), place)
+
+    def hides_event(self, tenant_id: str, session_id: str, subject: str, place: tuple[int, int]) -> bool:
+        """`place`: its partition and offset. What names no tenant is hidden if anything there was erased."""
+        covering = marks_on(tenant_id, session_id, subject)
+        known = [self._marks.get(tenant_id, {})] if tenant_id else self._marks.values()
         return any(
-            mark.partition == at and offset < mark.before and not names.isdisjoint(covering)
+            mark.partition == place[0] and place[1] < mark.before and not (tenant_id and names.isdisjoint(covering))
+            for marks in known
             for mark, names in marks.values()
         )
 
@@ -90,6 +111,8 @@ class Erasures:
         marks = self._marks.get(fields["tenant_id"])
         if not marks:
             return False
+        if contribution_taken_by(self._cuts.get(fields["tenant_id"], {}), fields):
+            return True
         covering = marks_on(fields["tenant_id"], fields["session_id"], fields.get("subject", ""))
         return any(
             (
@@ -112,6 +135,16 @@ class Erasures:
             return self.hides_contribution(fields, origin_of(record.headers))
         except (ValueError, KeyError, TypeError):
             return False  # it is no memory either
+
+
+def episode_taken_by(cuts: Cuts, fields: Json) -> str:
+    """Returns the policy with these cuts that takes an episode; empty if none does."""
+    return policy_of(cuts, event_time(fields), EPISODES_CLASS, fields["eventType"]) if cuts else ""
+
+
+def contribution_taken_by(cuts: Cuts, fields: Mapping[str, Any]) -> str:
+    """Returns the policy with these cuts that takes a contribution; empty if none does."""
+    return policy_of(cuts, fields["last_at"], class_of(fields["pattern_type"])) if cuts else ""
 
 
 def erase_tenant(client: Client, keys: Keys, tenant_id: str, erasures: Erasures, embed: Embed | None = None) -> int:
@@ -156,6 +189,8 @@ def _episodes(
                     stay.add(fields["sessionId"])
                     continue
                 gone[fields["sessionId"], fields["id"]] = fields
+                if policy := erasures.episode_taken_by(fields):
+                    METRICS.forgotten.labels(policy).inc()
                 index = b"%d" % fields["metadata"][RESERVED]["release"]["index"]
                 for key in (tenant.session(fields["sessionId"]), tenant.spoken(fields["sessionId"])):
                     yield (b"ZREMRANGEBYSCORE", key, index, index)
@@ -290,11 +325,11 @@ def held(client: Client, keys: Keys, erasure: Erasure, erased: Erasures | None =
     with reachable():
         events = sum(
             covers(fields["sessionId"], subject_of(fields)) and (erased is None or erased.hides_episode(fields))
-            for fields in _all_episodes(client, tenant)
+            for fields in all_episodes(client, tenant)
         )
         contributions = frozenset(
             fields["contribution_id"]
-            for fields in _all(client, client.hscan_iter(tenant.digests("contribution")), tenant.contribution)
+            for fields in all_records(client, client.hscan_iter(tenant.digests("contribution")), tenant.contribution)
             if covers(fields["session_id"], fields.get("subject", ""))
         )
         artifacts = _resting(client, client.hscan_iter(tenant.digests("artifact")), tenant.artifact, contributions)
@@ -335,17 +370,17 @@ def _resting(
 ) -> frozenset[str]:
     return frozenset(
         fields.get("artifact_id") or fields["record_id"]
-        for fields in _all(client, listed, key_of)
+        for fields in all_records(client, listed, key_of)
         if not contributions.isdisjoint(fields["source_memory_ids"])
     )
 
 
-def _all(client: Client, listed: Iterator[Any], key_of: Callable[[str], bytes]) -> Iterator[Json]:
+def all_records(client: Client, listed: Iterator[Any], key_of: Callable[[str], bytes]) -> Iterator[Json]:
     while page := [unquote(name.decode()) for name, _ in islice(listed, PAGE)]:
         yield from (orjson.loads(value) for value in client.mget(list(map(key_of, page))) if value is not None)
 
 
-def _all_episodes(client: Client, tenant: TenantKeys) -> Iterator[Json]:
+def all_episodes(client: Client, tenant: TenantKeys) -> Iterator[Json]:
     listed = client.hscan_iter(tenant.digests("event"), count=PAGE)
     while page := [unquote(name.decode()) for name, _ in islice(listed, PAGE)]:
         with client.pipeline(transaction=False) as pipe:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
 from hmx_pipeline.contracts.pack import Profile, Strategy
+from hmx_pipeline.contracts.retention import Cuts, Retention
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.fingerprints.contents import FingerprintContents
 from hmx_pipeline.retrieval.memory_completeness import Completeness
@@ -36,9 +38,11 @@ from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
+from hmx_pipeline.store.layouts import Layouts
 from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
 from hmx_pipeline.store.projection import sample_score
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
+from hmx_pipeline.store.retained_memory import Leaving, leaving
 from hmx_pipeline.store.search import Search, state_version
 from hmx_pipeline.store.source_cache import read_artifact
 from hmx_pipeline.store.stored_digests import digest_of_events
@@ -46,6 +50,8 @@ from hmx_pipeline.topology import EPISODES
 
 CONTRIBUTIONS: Final = 200
 """Contributions read at once, about as many as a block holds."""
+SCANNED: Final = 20_000
+"""Sessions whose subjects are counted."""
 EARLIER: Final = 8
 """Earlier versions returned per artifact, if requested without a time."""
 ARTIFACTS: Final = 1_000
@@ -100,6 +106,7 @@ class Store:
         self._keys = keys
         self._blocks = Blocks(client, keys)
         self._search = Search(client, keys)
+        self.layouts: Final = Layouts(client, keys)
 
     def capturing(self, epoch_ms: int) -> CaptureCoordination:
         """Returns the capture coordination in the same Redis."""
@@ -211,6 +218,14 @@ class Store:
             found = self._client.hget(self._keys.tenant(tenant_id).subjects, encoded(session_id))
         return (found or b"").decode()
 
+    def subjects(self, tenant_id: str) -> tuple[Counter[str], bool]:
+        """Returns how many sessions each subject has, and whether all sessions were looked at: SCANNED at most."""
+        found: Counter[str] = Counter()
+        with reachable():
+            sessions = self._client.hscan_iter(self._keys.tenant(tenant_id).subjects, count=CONTRIBUTIONS)
+            found.update(subject.decode() for _, subject in islice(sessions, SCANNED))
+            return found, found.total() < SCANNED
+
     def get_artifact(self, tenant_id: str, artifact_id: str) -> Json | None:
         """Returns an artifact in any status. Raises TamperedError."""
         return self._get(Lost(self._keys.tenant(tenant_id), "artifact", artifact_id))
@@ -229,8 +244,7 @@ class Store:
         return found
 
     def session_contributions(self, tenant_id: str, session_id: str, segment_ids: Sequence[str]) -> list[Json]:
-        """Returns the contributions of those of a session's segments that have these ids, which are those of their
-        first events."""
+        """Returns the contributions of these segments of a session. A segment's id is that of its first event."""
         samples, wanted = self._keys.tenant(tenant_id).samples, set(segment_ids)
         with reachable(), self._client.pipeline(transaction=False) as pipe:
             for score in (sample_score(session_id, each) for each in segment_ids):
@@ -310,6 +324,10 @@ class Store:
         """Returns what memory holds of an erasure; with `erased`, only the events that these marks hide. Reads all of
         the tenant's memory."""
         return erased_memory.held(self._client, self._keys, erasure, erased)
+
+    def leaving(self, asked: Retention, known: Cuts, now_ms: int) -> Leaving:
+        """Returns what a tenant's retention would take by now. Reads all of its memory."""
+        return leaving(self._client, self._keys, asked, known, now_ms)
 
     def keep_held(self, erasure: Erasure, found: erased_memory.HeldRecords, seconds: int) -> None:
         """Keeps what an erasure covers until its receipt is made."""

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from hmx_pipeline.compiler import usage_counts
-from hmx_pipeline.contracts.artifact import SUBJECT, Artifact, Status
+from hmx_pipeline.contracts.artifact import SUBJECT, UNCONFIRMED, Artifact, Status
 from hmx_pipeline.contracts.evidence import Pattern
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import FINGERPRINT_GRAPH
@@ -61,13 +61,13 @@ def _whole(client: Client, keys: TenantKeys, tenant_id: str) -> FingerprintConte
 
     def shared(ids: Sequence[str]) -> list[KnowledgeRecord]:
         found = _read(client, KnowledgeRecord.model_validate_json, list(map(keys.knowledge, ids[:FINGERPRINT_GRAPH])))
-        return [record for record in found if record.subject_id is None]
+        return [record for record in found if record.subject_id is None and UNCONFIRMED not in record.body]
 
     held = _read(client, Artifact.model_validate_json, [keys.artifact(i.decode()) for i in sorted(artifacts)])
     return FingerprintContents(
         tenant_id=tenant_id,
         newest=int(client.zscore(keys.newest, b"at") or 0),
-        artifacts=[artifact for artifact in held if not artifact.metadata.get(SUBJECT)],
+        artifacts=[each for each in held if not each.metadata.get(SUBJECT) and UNCONFIRMED not in each.metadata],
         conduct=_read(client, _conduct, [keys.contribution(i) for i in segments]),
         counted=share,
         entities=shared(entities),

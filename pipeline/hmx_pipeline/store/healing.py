@@ -26,7 +26,7 @@ from hmx_pipeline.store.repair import Hides, Spans, restored, spans, unlisted, w
 
 LOG: Final = logging.getLogger("hmx.materialiser")
 SWEPT_S: Final = 0.03
-"""Seconds of each second spent on looking for damage, at least one step."""
+"""Share of each second spent on looking for damage; at least one step is done."""
 
 Place = tuple[str, int]
 Partitions = Mapping[Place, FilledPartition]

@@ -44,6 +44,7 @@ from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.healing import Healing, RestartError
+from hmx_pipeline.store.layouts import Layouts
 from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, appended_ms, poll, taken_over
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys
@@ -53,6 +54,9 @@ from hmx_pipeline.topology import ERASURES, MATERIALISED
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 ANSWER_S: Final = 10.0
+READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 250}
+"""The broker holds a fetch that long while nothing comes, and answers at once when something does. With 20 ms, as for
+whoever waits for the end of a partition, an idle broker takes twice the CPU."""
 CHECK_S: Final = 1.0
 """How often an idle process checks Redis and Kafka for changes."""
 SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
@@ -83,9 +87,10 @@ class Materialiser:
         self._prefix = settings.topic_prefix
         self._kafka = settings.require_kafka()
         self._client = connect(*settings.require_redis())
-        self._semantic = Semantic.of(settings)
-        self._keys = Keys(settings.topic_prefix, self._semantic.name if self._semantic else "")
+        semantic = Semantic.of(settings)
+        self._keys = Keys(settings.topic_prefix, semantic.name if semantic else "")
         self._blocks = Blocks(self._client, self._keys)
+        self._layouts = Layouts(self._client, self._keys)
         self._cluster = Cluster(self._kafka)
         self._topic_ids: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], FilledPartition] = {}
@@ -102,8 +107,8 @@ class Materialiser:
         self._erasures = Erasures()
         kept = self._client, self._keys, self._blocks, self._cluster, self._archive
         self._healing = Healing(*kept, self._prefix, self._alive, self._erasures.hides)
-        embed = self._semantic.vector if self._semantic else None
-        self._builder = BlockBuilder(self._keys, embed, self._erasures, self._alive)
+        self._embed = semantic.vector if semantic else None
+        self._builder = BlockBuilder(self._keys, self._embed, self._erasures, self._alive)
         self._policy_asked = 0.0
         self._beat = time.monotonic()
 
@@ -125,7 +130,7 @@ class Materialiser:
     def _run(self, stop: threading.Event) -> None:
         backoff = BACKOFF_S[0]
         while not stop.is_set():
-            consumer = Consumer(consumer_config(self._kafka, **{"queued.max.messages.kbytes": 32 * 1024}))
+            consumer = Consumer(consumer_config(self._kafka, **READING))
             try:
                 self._assign(consumer, stop)
                 backoff = BACKOFF_S[0]
@@ -229,14 +234,11 @@ class Materialiser:
         self._partitions = {place: self._partition(consumer, *place, stored) for place in places}
         self._begin_fill()
         self._trouble = ""
-        for partition in random.sample(list(self._partitions.values()), len(places)):  # others may begin elsewhere
+        partitions = list(self._partitions.values())
+        for partition in random.sample(partitions, len(partitions)):  # others may begin elsewhere
             self._read_archive(partition, stop)
-        consumer.assign(
-            [
-                TopicPartition(self._prefix + p.topic, p.number, max(p.position, p.low))
-                for p in self._partitions.values()
-            ]
-        )
+        read = ((self._prefix + p.topic, p.number, max(p.position, p.low)) for p in partitions)
+        consumer.assign([TopicPartition(*each) for each in read])
         lag = sum(behind.records for behind in self._behind().values())
         LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
 
@@ -275,8 +277,7 @@ class Materialiser:
             self._erasures.add(mark)
         self._written()
         for tenant in sorted({mark.tenant_id for mark in marks}):
-            embed = self._semantic.vector if self._semantic else None
-            count = erase_tenant(self._client, self._keys, tenant, self._erasures, embed)
+            count = erase_tenant(self._client, self._keys, tenant, self._erasures, self._embed)
             LOG.info("%d episodes and contributions were erased", count, extra=logs.at(ERASURES, tenant=tenant))
 
     def _partition(self, consumer: Consumer, topic: str, number: int, stored: Mapping[str, int]) -> FilledPartition:
@@ -299,8 +300,7 @@ class Materialiser:
     def _watermarks(self, consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
         """Returns the low watermark and the last stable offset; waits during a leader change."""
         target = TopicPartition(self._prefix + topic, number)
-        low, high = settled(lambda: consumer.get_watermark_offsets(target, timeout=ANSWER_S, cached=False))
-        return low, high
+        return settled(lambda: consumer.get_watermark_offsets(target, timeout=ANSWER_S, cached=False))
 
     def _follow(self, consumer: Consumer, stop: threading.Event) -> None:
         checked = time.monotonic()
@@ -375,15 +375,19 @@ class Materialiser:
             marks = consumer.get_watermark_offsets(target, cached=True)  # as of the last fetch, if any
             partition.end = max(partition.end, marks[1] if marks else 0)
         self._share(consumer, stored)
-        busy = sum(p.waiting for p in self._partitions.values()) >= BLOCK_RECORDS
-        self._healing.look(self._partitions, self._topic_ids, sweep=not busy)
+        idle = sum(p.waiting for p in self._partitions.values()) < BLOCK_RECORDS
+        self._healing.look(self._partitions, self._topic_ids, sweep=idle)
         if time.monotonic() - self._policy_asked >= POLICY_S:
             refuse_eviction(self._client)
             self._policy_asked = time.monotonic()
-        noted = self._blocks.completeness().partitions
-        self._blocks.begin_fill({p.name: (0, p.end) for p in self._partitions.values() if p.name not in noted})
+        self._layouts.use()
+        whole = self._blocks.completeness()
+        if whole.complete and idle:
+            self._layouts.clear()
+        partitions = self._partitions.values()
+        self._blocks.begin_fill({p.name: (0, p.end) for p in partitions if p.name not in whole.partitions})
         # One partition's leader is asked per check, in turn.
-        asked = sorted(self._partitions.values(), key=lambda p: p.number)[self._turn % len(self._partitions)]
+        asked = sorted(partitions, key=lambda p: p.number)[self._turn % len(partitions)]
         self._turn += 1
         if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
             raise RestartError(f"{asked.topic} was deleted and created again")

@@ -18,7 +18,7 @@ from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import EPISODES, EVIDENCE
 
 POLL_RECORDS: Final = 5_000
-"""Polled at once over all partitions: enough to fill blocks."""
+"""Most records of one poll, over all partitions; enough to fill blocks."""
 POLL_S: Final = 0.1
 
 
@@ -32,9 +32,9 @@ class FilledPartition:
     position: int
     end: int
     low: int = 0
-    """Kafka has no record below it; the archive may."""
+    """First offset that Kafka still has; the archive may have earlier ones."""
     lost: int = 0
-    """Offsets before `low` that nothing brings back."""
+    """Number of offsets below `low` that neither Kafka nor the archive has."""
     reached_ms: int = 0
     """Append time of the last record read, or the time when the end was reached."""
     left: bool = False
@@ -51,7 +51,7 @@ class FilledPartition:
 
 @dataclass(slots=True)
 class ReadRecords:
-    """Records read from a partition, and perhaps its end."""
+    """Records read from a partition. `end` is its end, if the poll has reached it."""
 
     records: list[TopicRecord] = field(default_factory=list)
     at_ms: int = 0
@@ -62,8 +62,10 @@ class ReadRecords:
 def taken_over(
     partitions: Collection[FilledPartition], stored: Mapping[str, int], few: int, many: int
 ) -> list[FilledPartition]:
-    """Returns the partitions to take back from other processes: where one has stopped; and, if no more than `few`
-    records wait in one's own, where another is `many` behind. Takes over the stored positions of those that are left.
+    """Returns the partitions to take over from other processes: those whose position no longer moves.
+
+    If there are none, and fewer than `few` records wait in the own partitions, it is the one that is furthest behind,
+    by at least `many` records. Partitions that stay with other processes get the stored positions.
     """
     taken = []
     left = [p for p in partitions if p.left]
@@ -89,14 +91,14 @@ def poll(consumer: Consumer, prefix: str) -> dict[tuple[str, int], ReadRecords]:
     messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
     by_place: dict[Any, list[Message]] = defaultdict(list)
     for message in messages:
-        if (error := message.error()) is not None and message.topic() is None:  # of the client, and no partition's
+        if (error := message.error()) is not None and message.topic() is None:  # no partition's error
             raise KafkaException(error)
         by_place[message.topic(), message.partition()].append(message)
     places: dict[tuple[str, int], ReadRecords] = {}
     for (name, partition), some in by_place.items():
         topic = name.removeprefix(prefix)
         found = places[topic, partition] = ReadRecords()
-        headed = topic == EVIDENCE  # only these records need headers
+        headed = topic == EVIDENCE  # no other records' headers are used
         for message in some:
             if (error := message.error()) is None:
                 headers = headers_of(message) if headed else None

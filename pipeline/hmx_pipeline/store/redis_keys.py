@@ -207,6 +207,11 @@ class Keys:
         return f"{encoded(self.prefix)}hmx:{rules}"
 
     @property
+    def layouts(self) -> bytes:
+        """Hash: root of each layout that is there → when it was last used (s). Of all layouts (see store.layouts)."""
+        return f"{encoded(self.prefix)}hmx:layouts".encode()
+
+    @property
     def positions(self) -> bytes:
         """Hash: topic/partition → position up to which records are in memory."""
         return f"{self.root}:positions".encode()

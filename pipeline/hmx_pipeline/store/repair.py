@@ -1,9 +1,10 @@
-"""Repair: restores records that were lost or altered in Redis from their topics.
+"""Repair: the ranges of the topics to read for records lost or altered in Redis, and the commands that restore them.
 
-Enters: the records, and the stored positions. Leaves: idempotent commands that restore them, or delete them if the
-topic no longer holds them. Raises what reading Kafka and Redis raises. For documents, artifacts and knowledge the
-offset is known, so a short range is read. For events and contributions the topic is read from its start, once for up to
-50 records, which takes seconds per million records.
+Enters: the lost records, then the topic records in these ranges, which store.healing reads. Leaves: idempotent
+commands, which store.healing applies. They restore each record, or delete it if its topic no longer holds it. Raises
+StoreUnavailableError. For documents, artifacts and knowledge the offset is known, so a short range is enough. For
+events and contributions the topic is read from its start, once for up to 50 records, which takes seconds per million
+records.
 """
 
 from collections import defaultdict

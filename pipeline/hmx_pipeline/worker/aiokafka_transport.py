@@ -1,7 +1,7 @@
 """Faust's aiokafka transport, with six changes.
 
 1. Batches: the stream gets one message per batch of a partition; Faust would wait on several tasks per message.
-2. read_committed, which Faust cannot be configured to.
+2. The consumer reads committed records only; Faust has no setting for that.
 3. Newly assigned partitions are paused before the fetcher can deliver from advisory offsets, because Faust's
    assignment signal is no barrier.
 4. Faust neither seeks nor commits; the runner does both.

@@ -12,7 +12,7 @@ from hmx_pipeline.cli.app import MODULES, application
 
 READS = {"validate", "watch", "explain", "dlq", "verify", "topics", "table"}
 """These read Kafka or the compiler's tables themselves, whatever they are asked."""
-MODELS = {*READS, "artifacts", "pack", "archive", "knowledge", "erase", "demo", "fingerprint"}
+MODELS = {*READS, "artifacts", "pack", "archive", "knowledge", "erase", "demo", "fingerprint", "retention"}
 """The choices of their options stand in models."""
 HEAVY = ("numpy", "redis", "faust", "fastapi", "prometheus_client", "rich.markdown")
 _ROOMS = ("compiler", "kafka", "runtime", "stages", "retrieval")

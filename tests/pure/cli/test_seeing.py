@@ -9,8 +9,8 @@ import pytest
 import typer
 from rich.console import Console
 
+from hmx_pipeline.audit.dead_letter_policy import ReplayDecision
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary
-from hmx_pipeline.audit.replay_policy import ReplayDecision
 from hmx_pipeline.cli import dlq, home, status, table
 from hmx_pipeline.stages.state_tables import PatternRow, SessionRow, SessionSort, in_order
 

@@ -15,6 +15,8 @@ APP = application("tenant")
 @pytest.mark.parametrize(
     "asked",
     [("acme", "sharing=all"), ("acme", "sharing"), ("acme", "team"), ("acme", "tenant_id=x"), ("", "sharing=team"),
+     ("acme", "retention"), ("acme", "retention=all"), ("acme", "retention=all:0d"),
+     ("acme", "retention=nothing_like_it:3d"),
      ("acme", "trusted_agents"), ("acme", f"trusted_agents={'x' * 513}"),
      ("_hmx", "sharing=team"), ("x" * 513, "sharing=team")],
 )  # fmt: skip
@@ -42,3 +44,15 @@ def test_a_setting_is_appended_to_the_tenants_partition(
     assert kind == "tenant"
     assert partition in range(6)
     assert orjson.loads(value)["content"] == {"tenant_id": "acme", **content}
+
+
+def test_a_retention_is_appended_to_every_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    appended: list[tuple[int, bytes]] = []
+    monkeypatch.setattr(control_producer, "existing_topics", lambda _, topic: {topic: 3})
+    monkeypatch.setattr(control_producer, "append_control", lambda _, __, values: appended.extend(values))
+    asked = "retention=all:365d,goal.created:7d,x-acme-note:2d,sessions:9"
+    assert CliRunner().invoke(APP, ["tenant", "set", "acme", asked]).exit_code == 0
+    assert [partition for partition, _ in appended] == [0, 1, 2]
+    days = {"all": 365, "goal.created": 7, "x-acme-note": 2}
+    told = {"tenant_id": "acme", "days": days, "sessions": 9, "cuts": {}}
+    assert all(orjson.loads(value)["content"] == {"tenant_id": "acme", "retention": told} for _, value in appended)

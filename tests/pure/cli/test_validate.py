@@ -104,7 +104,7 @@ def test_files_packed_ones_and_standard_input_are_read(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert (found["lines"], found["accepted"], found["rejected"]) == (3, 2, 1)
     assert found["reasons"][0]["first"] == [{"line": 3, "path": "$", "detail": "character 0"}]
-    assert "is no file" in hmx(tmp_path / "none").stderr
+    assert "is not a file" in hmx(tmp_path / "none").stderr
 
 
 def test_valid_lines_end_with_zero_and_tables_fit_the_terminal() -> None:

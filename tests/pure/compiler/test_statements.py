@@ -1,13 +1,23 @@
 """Standing rules in anybody's words: which sentences of a message are told as rules, and what is kept of them."""
 
+import re
+
 import pytest
 
 from hmx_pipeline.compiler.knowledge.claims import Claim, claims
 from hmx_pipeline.compiler.knowledge.classifier import scores
+from hmx_pipeline.compiler.knowledge.language import TONGUES
 from hmx_pipeline.compiler.knowledge.plain_statements import spoken
 from hmx_pipeline.contracts.knowledge import Memory
 from tests.pure.compiler.test_facts import of_turns, texts
 from tests.support.talk import holding
+
+
+@pytest.mark.parametrize("code", TONGUES)
+def test_every_form_of_a_language_is_an_expression(code: str) -> None:
+    tongue = TONGUES[code]
+    for words in (*tongue.says.texts.values(), *(words for _, one in tongue.updates for words in one.words)):
+        assert re.compile(words, re.IGNORECASE)
 
 
 def rules(text: str) -> list[Claim]:

@@ -14,7 +14,7 @@ from hmx_pipeline.doors.claude_code_hooks import CONTEXT, HOOKS, NOTE, HookCall,
 from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
 from tests.support import data
 from tests.support.hooks import hooks_of
-from tests.support.inprocess import artifacts_of
+from tests.support.inprocess import learnt
 from tests.support.transcripts import Transcript, transcripts_of
 
 Events = list[dict[str, Any]]
@@ -55,16 +55,6 @@ def read(fields: dict[str, Any], delivery: str = "d1") -> HookCall:
 
 def hook(name: str, **fields: Any) -> HookCall:
     return read({"session_id": "s1", "cwd": "/home/dev/shop", "hook_event_name": name, **fields})
-
-
-def learnt(events: Events) -> dict[tuple[str, str], tuple[Any, ...]]:
-    """What is live at the end: type and content → status, confidence and how often it was seen."""
-    last = {artifact["artifact_id"]: artifact for artifact in artifacts_of(events)}
-    return {
-        (a["artifact_type"], a["content_hash"]): (a["status"], a["confidence"], a["observed_count"])
-        for a in last.values()
-        if a["status"] in ("active", "draft")
-    }
 
 
 def real() -> list[Transcript]:

@@ -242,3 +242,24 @@ def test_a_sample_says_of_about_how_many_segments_it_is_one() -> None:
     assert fingerprint(learnt, Tier.FULL).behavioral_patterns.of_about is None
     sampled = fingerprint(replace(learnt, counted=0.25), Tier.FULL).behavioral_patterns
     assert sampled.of_about == 4 * sampled.segments
+
+
+def test_names_that_a_single_subject_used_do_not_leave() -> None:
+    """Without subjects every name stays."""
+
+    def told(*subjects: str) -> Fingerprint:
+        body = [ActionCounts({f"open_{n}": (2, 1, 1), "open": (1, 1, 0)}, {f"Error{n}": 3, "Error": 1}) for n in (0, 1)]
+        conduct = [
+            UsageCounts(f"s{n}", "a", "success", body[n % 2], subject=subject) for n, subject in enumerate(subjects)
+        ]
+        return fingerprint(replace(learnt_of(history())[0], conduct=conduct), Tier.FULL)
+
+    ours = told("ann", "bob").behavioral_patterns
+    assert sorted(ours.tools) == [REST, "open"]
+    assert ours.errors == {REST: 6, "Error": 2}
+    assert ours.calls == 6
+    assert (ours.tools[REST].calls, ours.tools[REST].failed) == (4, 2)
+    assert sorted(told("ann", "bob", "bob").behavioral_patterns.tools) == [REST, "open", "open_0"]
+    assert sorted(told("ann", "bob", "bob", "ann").behavioral_patterns.tools) == ["open", "open_0", "open_1"]
+    assert sorted(told("", "").behavioral_patterns.tools) == ["open", "open_0", "open_1"]
+    assert REST not in told("", "").behavioral_patterns.errors

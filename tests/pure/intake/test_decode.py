@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hmx_pipeline.contracts.limits import CONTENT_BYTES, EVENT_BYTES, METADATA_BYTES, NESTING
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.intake.decode import Accepted, decode
+from tests.support.bad_input import BAD
 from tests.support.events import OPTIONAL, REQUIRED, encoded, event, full_event
 
 JSON = st.recursive(
@@ -43,6 +44,12 @@ def rejected(value: bytes | None) -> tuple[Reason, str]:
     outcome = decode(value)
     assert isinstance(outcome, Rejection), outcome
     return outcome.reason, outcome.path
+
+
+@pytest.mark.parametrize("name", [name for name, bad in BAD.items() if bad.reason != Reason.RESERVED])
+def test_bad_input_is_rejected_for_its_reason(name: str) -> None:
+    """But not what only the pipeline may append: that is rejected by the signature, which its headers lack."""
+    assert rejected(BAD[name].value) == (BAD[name].reason, BAD[name].path)
 
 
 class TestNeverRaises:

@@ -54,7 +54,7 @@ def test_a_local_stack_is_reached_without_tls_and_passwords(state: Path, monkeyp
     for name, value in SECURED.items():
         monkeypatch.setenv(name, value)
     servers = SimpleNamespace(bootstrap="127.0.0.1:9092", components=[])
-    monkeypatch.setattr("hmx_pipeline.local.stack.kafka", lambda *_: servers)
+    monkeypatch.setattr("hmx_pipeline.local.stack.kafka", lambda *_, **__: servers)
     memory = SimpleNamespace(url="redis://127.0.0.1:6379/0", component=Component("redis", ("true",)))
     monkeypatch.setattr("hmx_pipeline.local.stack.redis", lambda *_: memory)
     settings = Settings.load(child(Stack(state, pipeline=True), "worker"))

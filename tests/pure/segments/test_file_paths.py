@@ -43,8 +43,8 @@ def test_lines_of_a_search_name_their_file() -> None:
 def test_identifiers_are_what_only_code_would_write_so_and_as_many_as_asked_for() -> None:
     text = "func (s *Store) Save calls reload() on saveDraft, HTTPServer, reload() and a_b; Please stop"
     found = ["Save", "reload", "saveDraft", "a_b"]
-    assert identifiers(text) == found
-    assert [identifiers(text, most) for most in range(5)] == [found[:most] for most in range(5)]
+    assert identifiers(text) == tuple(found)
+    assert [identifiers(text, most) for most in range(5)] == [tuple(found[:most]) for most in range(5)]
 
 
 def test_names_fall_into_their_words() -> None:

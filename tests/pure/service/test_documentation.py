@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from hmx_pipeline.service import documentation, problems
 from hmx_pipeline.service.access import Access
 from tests.support.documents import DOCS
+from tests.support.drawings import FOLDER, blocks, file_of
 
 NAMES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
@@ -51,7 +52,22 @@ def test_pages_load_nothing_and_run_nothing(client: TestClient) -> None:
         answer = client.get(f"/docs/{path}")
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert "unsafe" not in answer.headers["content-security-policy"]
-        assert not re.search(r"<script|<img|<!--|src=", answer.text.partition("<main")[2])
+        body = re.sub(r'<img src="/docs/images/[0-9a-f]{12}\.svg"', "", answer.text.partition("<main")[2])
+        assert not re.search(r"<script|<img|<!--|src=", body)
+
+
+def test_each_mermaid_block_is_drawn_and_its_drawing_loads_and_runs_nothing(client: TestClient) -> None:
+    names = {file_of(block) for block in blocks()}
+    assert names == {path.name for path in FOLDER.glob("*.svg")}, "make drawings"
+    shown = {name for page in NAMES for name in re.findall(r"/docs/images/([^\"]+)", client.get(f"/docs/{page}").text)}
+    assert shown == names
+    assert not any('class="language-mermaid"' in client.get(f"/docs/{page}").text for page in NAMES)
+    for name in names:
+        answer = client.get(f"/docs/images/{name}")
+        assert answer.headers["content-type"] == "image/svg+xml"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert not re.search(r"<script|foreignObject|@import|url\((?!#)|href=|\son\w+=", answer.text)
+    assert client.get("/docs/images/none.svg").status_code == client.get("/docs/images/page.png").status_code == 404
 
 
 def test_a_search_finds_sections_with_all_words_those_with_them_in_the_title_first(client: TestClient) -> None:

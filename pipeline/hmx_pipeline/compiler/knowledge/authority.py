@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Statement
 from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
+from hmx_pipeline.contracts.artifact import UNCONFIRMED
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import UNPROVEN, Contribution
 from hmx_pipeline.contracts.knowledge import Authority, Kind, KnowledgeRecord, Memory
@@ -40,8 +41,6 @@ _STATES: Final = {
 _TYPES: Final = ("type", "source_type", "target_type")
 SHOWN: Final = "authority"
 """Key of a record's body that says it."""
-UNCONFIRMED: Final = "unconfirmed"
-"""Key of a rule's body: it is the tenant's, and nobody has stated it who may bind its subjects."""
 _WHO: Final[Mapping[Authority, str]] = {
     Authority.OPERATOR: "an operator",
     Authority.AGENT: "an agent that an operator trusts",
@@ -94,10 +93,19 @@ class Trust(NamedTuple):
         return contribution.saying(seen=[one for one in body["seen"] if self._tells(contribution, one)])
 
     def confirmed(self, said: Statement, authority: Authority) -> bool:
-        """Return False for a rule of somebody who may be anybody: it is no rule for each subject of the tenant."""
-        if not self.people or said.kind is not Kind.POLICY or authority is not Authority.USER:
+        """Return False for a rule of somebody who may be anybody, and for what a typed event of an agent says that no
+        operator trusts: it is not for each subject of the tenant."""
+        if not self.people or authority is not (Authority.USER if said.kind is Kind.POLICY else Authority.ASSISTANT):
+            return True
+        if said.kind not in (Kind.POLICY, Kind.ENTITY, Kind.RELATION):
             return True
         return len({source.subject for source in said.sources if source.subject}) >= QUORUM
+
+    def decided(self, told: Sequence[Contribution]) -> tuple[list[Contribution], bool]:
+        """Return the decisions that count, and whether they are for each subject of the tenant. Where its subjects or
+        trusted agents decide, nobody else's count."""
+        named = [one for one in told if one.subject or self.trusts(one)] if self.people else []
+        return (named, True) if named else (list(told), not self.people)
 
     def of(self, said_by: Sequence[str] | None, sources: Sequence[Contribution]) -> Authority:
         """Return the authority of a statement. Without authors (entities, corrections) it is that of its agents."""
@@ -121,8 +129,9 @@ def binds(record: KnowledgeRecord) -> bool:
 
 
 def is_for(record: KnowledgeRecord, subject: str) -> bool:
-    """Return True if a rule is one for this subject; for a request that names nobody, all that it sees are."""
-    return not subject or UNCONFIRMED not in record.body or record.body[SHOWN] != Authority.USER
+    """Return True if a record is for this subject; for a request that names nobody, all that it sees are."""
+    told = (Authority.USER, Authority.ASSISTANT)
+    return not subject or UNCONFIRMED not in record.body or record.body[SHOWN] not in told
 
 
 def authority_of(record: KnowledgeRecord) -> Authority | None:

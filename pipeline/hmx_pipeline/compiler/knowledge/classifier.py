@@ -1,10 +1,10 @@
 """Linear classifier of sentences: whether one states a rule, a fact, or neither.
 
 Input: a sentence. Output: two integers; the larger, the more likely it is a rule or a fact; far below 0 it is neither.
-Features are words, word pairs, character n-grams of Japanese and Chinese, and cues from the language files, by which
-what was learnt of one language serves the others. A feature's bucket is its CRC-32, and weights are integers, so
-results are the same on every machine. `python -m tests.quality.train_statements` makes the weights (`classifier.xz`);
-`tests/quality/statements.md` names the training sentences.
+Features are words, word pairs, character n-grams of Japanese and Chinese, and the kinds of cues in the language files.
+All languages share these kinds, so what is learnt from one language helps with the others. A feature's bucket is its
+CRC-32, and weights are integers, so results are the same on every machine. `python -m tests.quality.train_statements`
+makes the weights (`classifier.xz`); `tests/quality/statements.md` names the training sentences.
 """
 
 import lzma
@@ -33,7 +33,7 @@ _KINDS: Final = (
 _OPENING: Final = 4
 """Number of words that count as the opening."""
 _CODE: Final = re.compile(
-    r"`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
+    r"`[^`]*`|\"[^\"]*\"|„[^“”]*[“”]|“[^”]*”|«[^»]*»|「[^」]*」|『[^』]*』|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
 )
 _NAMED: Final = " \x01 "
 """Stands for code, quotes, paths and the like, whose names say nothing."""

@@ -24,7 +24,7 @@ from hmx_pipeline.segments.pairing import Action
 from hmx_pipeline.segments.targets import Target, target_of, target_of_action
 
 _FEEDBACK, _MESSAGE = Role.FEEDBACK, Role.MESSAGE  # enum lookups are ten times slower
-_REJECTS: Final = frozenset(("correction", "negative"))
+REJECTS: Final = frozenset(("correction", "negative"))
 _TEXT: Final = 200
 _CORRECTED: Final = 4
 """Most corrections of one target in a segment, the last ones."""
@@ -93,7 +93,7 @@ def _corrections(segment: Segment, actions: Sequence[Action]) -> Iterator[tuple[
         if step.role is not _FEEDBACK or step.subject not in own:
             continue
         target = targets.of(place)
-        if target is None or step.name.lower() not in _REJECTS:
+        if target is None or step.name.lower() not in REJECTS:
             continue
         if text := comment_text(step.text):
             yield target, _FeedbackGiven(step.at, step.event_id, [step.event_id], text)

@@ -16,7 +16,7 @@ from hmx_pipeline.compiler.knowledge.asserted import asserted
 from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
-from hmx_pipeline.compiler.knowledge.corrections import comment_text
+from hmx_pipeline.compiler.knowledge.corrections import REJECTS, comment_text
 from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.fact_timeline import Assertion, FactTimeline, ValueInterval, track_of, value_name
@@ -39,6 +39,7 @@ _POLICY: Final = "policy"
 _SPEAKERS: Final = (USER, ASSISTANT)
 _SIGNS: Final = ("name", "full name", "username", "user ID", "user id", "ID", "email", "email address")
 """Properties by which users say who they are."""
+_INTRODUCES: Final = frozenset(f"{USER}'s {sign}" for sign in _SIGNS)
 _MISSED: Final = re.compile(r"not ?found|no such|(?:does|did) not exist|unknown|no match", re.IGNORECASE)
 _ENDINGS: Final = 8
 """Most endings of a segment under one form, the last ones."""
@@ -142,13 +143,27 @@ def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
     return by, told
 
 
-def tells(step: Step) -> bool:
-    """Return False if the step states nothing, like most. Asking this takes a fraction of reading a segment."""
-    if step.projected is not None or step.role is _FEEDBACK or step.name == EXTRACTED:
-        return True
-    if step.role is not _MESSAGE or step.actor not in _SPEAKERS or len(step.text) >= STEP_TEXT:
-        return False
-    return bool(claims(step.text, step.actor) or updates(step.text))
+def tells(segment: Segment) -> bool:
+    """Return False if a segment states nothing, or only who its user is, which helps nobody. Most need not be read
+    to know it."""
+    people: set[str] = set()
+    owner = segment.whose
+    for step in segment.steps:
+        text, by_user = step.text, step.actor == USER
+        if step.projected is not None or step.name == EXTRACTED:
+            return True
+        if step.role is _FEEDBACK:
+            if step.name.lower() in REJECTS or any(_rules_of(comment_text(text))):
+                return True
+        elif step.role is _MESSAGE and step.actor in _SPEAKERS and len(text) < STEP_TEXT:
+            others = speaker(text)
+            for claim in claims(text, step.actor):
+                if not by_user or owner or others or claim.denies or claim.subject not in _INTRODUCES:
+                    return True
+                people.add(claim.value)
+            if (by_user or others) and updates(text):
+                return True
+    return len(people) > 1
 
 
 def _rules_of(comment: str) -> Iterable[Claim]:

@@ -1,6 +1,6 @@
 """Knowledge records of a pattern, and the difference to those published before.
 
-`records` is a function of the map alone, ids included: the same map gives the same bytes (law 5). Only withdrawn
+`records` and their ids depend on the pattern's map alone: the same map gives the same bytes (law 5). Only withdrawn
 records depend on history, because their end is the time of withdrawal.
 """
 
@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
-from hmx_pipeline.compiler.knowledge.authority import SHOWN, UNCONFIRMED, Trust
+from hmx_pipeline.compiler.knowledge.authority import SHOWN, Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
 from hmx_pipeline.compiler.knowledge.rulings import ruled
 from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_key, scope_of
 from hmx_pipeline.compiler.registry import KINDS
-from hmx_pipeline.contracts.artifact import TimeRange
+from hmx_pipeline.contracts.artifact import UNCONFIRMED, TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, mean_salience
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing, knowledge_id
 from hmx_pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
@@ -36,10 +36,13 @@ def records(
     team: bool = False,
     taken_back: Container[str] = (),
 ) -> list[KnowledgeRecord]:
-    """Make the records of one pattern's map, in any order of contributions; sorted by id. `pattern`: theirs if None.
-    `under`: looks up the tenant's endings by form. `rulings`: those of the pattern, which also hold without evidence.
-    `trust`: that of a tenant that names subjects or trusted agents. `team`: True if the tenant's subjects share what is
-    not their own. `taken_back`: ids of private records that do not hold: their subjects do not testify to them."""
+    """Make the records of one pattern's map, sorted by id. The order of the contributions does not matter.
+
+    `pattern`: None stands for the pattern of the contributions. `under`: looks up the tenant's endings by form.
+    `rulings`: the pattern's rulings, which hold without evidence too. `trust`: None unless the tenant names subjects or
+    trusted agents. `team`: True if the tenant's subjects share what is not their own. `taken_back`: ids of private
+    records that no longer hold; what their subjects said of them does not count.
+    """
     kept: Sequence[Contribution] = counting(contributions)
     if not kept and not rulings:
         return []
@@ -57,7 +60,7 @@ def records(
 def _testifying(
     kind: KnowledgeKind, about: Pattern, c: Contribution, taken_back: Container[str]
 ) -> Contribution | None:
-    """Return the contribution without what its subject has taken back; None if that is all."""
+    """Return the contribution without what its subject has taken back; None if nothing remains."""
     if not c.subject:
         return c
     own = Pattern(about.type, scope_key(c.subject, about.key))
@@ -77,7 +80,7 @@ def _stated(
     """Return what the contributions state together, within the pattern's scope."""
     if not kept:
         return []
-    if kind.made_of:  # it is not compiled again for another trust
+    if kind.made_of:  # such a pattern is not compiled again when trust changes
         trust = Trust() if any(one.subject for one in kept) else None
     beside: Sequence[Contribution] = kind.beside(kept, lambda key, chained: counting(under(key, chained)))
     shared = not team and not scope_of(about.key)[0]

@@ -1,6 +1,6 @@
-"""Compiled patterns of each language: how it states facts and changes (`[statements]`, `[updates]`).
+"""Patterns of each language: how it states facts and changes (`[statements]`, `[updates]`).
 
-Raises at import if a form is no valid expression.
+An expression is compiled when a text first needs it, because most processes read one language or none.
 """
 
 import re
@@ -27,6 +27,19 @@ _CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", 
 _NOTHING: Final = re.compile(r"(?!)")
 
 
+class _Expressions(dict[str, re.Pattern[str]]):
+    """Name in the file → expression; a missing one matches nothing."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        super().__init__()
+        self.texts = texts
+
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        text = self.texts[name]
+        self[name] = compiled = re.compile(text, re.IGNORECASE) if text else _NOTHING
+        return compiled
+
+
 class Language(NamedTuple):
     code: str
     updates: tuple[tuple[str, Form], ...]
@@ -34,9 +47,7 @@ class Language(NamedTuple):
     ours: frozenset[str]
     """Words for the speaker's group."""
     mine: frozenset[str]
-    says: Mapping[str, re.Pattern[str]]
-    """Name in the file → expression; a missing one matches nothing."""
-
+    says: _Expressions
     inverts: bool
     """True if the verb precedes the subject after an opening such as `from today on`."""
 
@@ -62,7 +73,7 @@ def _tongue(code: str, stated: Mapping[str, Any], changed: Mapping[str, Any]) ->
         ),
         frozenset((*stated.get("ours", ()), *changed.get("ours", ()))),
         frozenset((*stated.get("mine", ()), *changed.get("mine", ()))),
-        {name: re.compile(text, re.IGNORECASE) if text else _NOTHING for name, text in given.items()},
+        _Expressions(given),
         bool(stated.get("inverts")),
     )
 

@@ -16,25 +16,53 @@ from hmx_pipeline.segments.speakers import LABELS, speaker_of
 MARK: Final = "\0"
 """Stands for pasted text."""
 _LOOKS: Final = re.compile(
-    r"[\n:：<`~\"“„«「>|#\[{\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]|--"
+    r"[\n:：<`~\"“„«「『>|#\\\[{\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]|--"
 )
 _TYPED: Final = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 """Characters that nobody types, and that hide text or its order."""
 _FENCE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_OPENING: Final = re.compile(r"<!--|<(\w+)(?:\s[^<>]*)?>")
-_CLOSING: Final = re.compile(r"</(\w+)\s*>")
-_SHOWN: Final = (">", "|", "#", "//", "$ ", "+++", "---", "@@", "⏺", "⎿", "❯", "│", "\t", "    ", "![", "[//]", "=== ")
+_OPENING: Final = re.compile(r"<!--|<(\w[\w:-]*)(?:\s[^<>]*)?>")
+_CLOSING: Final = re.compile(r"</(\w[\w:-]*)\s*>")
+_SHOWN: Final = (
+    ">",
+    "|",
+    "#",
+    "//",
+    "$ ",
+    "+++",
+    "---",
+    "@@",
+    "⏺",
+    "⎿",
+    "❯",
+    "│",
+    "\t",
+    "    ",
+    "![",
+    "[//]",
+    "=== ",
+    "-- ",
+    "/*",
+)
 """How quoted or pasted lines begin."""
 _LOGGED: Final = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[\d\d?:\d\d|\d\d?:\d\d(?: ?[APap][Mm])? [-–—] "
     r"|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b[\]:]?\s"
 )
-_TAG: Final = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_TAG: Final = re.compile(r"</?[a-z][\w:-]*(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _TEMPLATE: Final = re.compile(r"<\||<<|\[/?INST\]")
 """How chat templates of models mark whose turn it is."""
 _OBJECT: Final = re.compile(r"\s*[\[{]+\s*(?:[\"'}\]]|$)")
 _CLOSED: Final = re.compile(r".*[\]}]\s*[,;]?\s*$")
-_COPIED: Final = re.compile(r"Traceback \(|diff --git |@@ -\d")
+_COPIED: Final = re.compile(
+    r"Traceback \(|diff --git |@@ -\d"
+    r"|\s*\{?\\(?:begin|documentclass|rtf)\b|BEGIN:V|\$ \S|[\w.-]+@[\w.-]+:[^ ]*[$#] "
+    r"|\[[^\]]*\.\w{2,4}\]\s*$|[\w-]+\.[a-z]{2,4}\s*$"
+    r"|.{0,80}\b(?:\d+|an?) (?:second|minute|hour|day|week|month|year)s? ago\W*$|\d\d?:\d\d(?: ?[APap][Mm])?\s*$"
+    r"|.{0,80}\b\d+ (?:votes?|upvotes?|likes?|points?|replies)\W*$"
+)
+"""What begins something forwarded or copied: the head of a diff, of a document or a file, a shell's
+prompt, and when somebody wrote a message, or how many liked it."""
 _RULER: Final = frozenset("-_=*")
 _LETTER_OR_DIGIT: Final = re.compile(r"\w")
 _FRONT: Final = re.compile(r"\A---\n.*?(?:^---\s*$|\Z)", re.DOTALL | re.MULTILINE)
@@ -49,7 +77,7 @@ _NAMED: Final = re.compile(
     r"|@[\w.-]{1,40}:\s|[A-Z][A-Z0-9]{1,9}-\d{1,7}:\s|<@?[a-z][\w.-]{0,40}> "
 )
 """A speaker in front of a line: `Eve Smith (Sales): `, `**Eve**: `, `@eve: `, `<eve> `, or a ticket: `OPS-12: `."""
-_COLON: Final = re.compile(r".{1,160}[:：]\s*$|.{1,120}?(?::\s|：)")
+_COLON: Final = re.compile(r".{1,160}(?:[:：]|\.\.\.|…)\s*$|.{1,120}?(?::\s|：)")
 _HEADERS: Final = re.compile(rf"\s*(?:{cue('headers').pattern})\s?[:：]", re.IGNORECASE)
 _ROLE: Final = re.compile(rf"[\s#*<\[(]*/?(?:{cue('roles').pattern})(?:\s?[:：]|[\])>]|\s*$)", re.IGNORECASE)
 _LETTER: Final = re.compile(rf"\s*(?:{cue('salutes').pattern})[^.!?:,]{{0,60}},\s*$", re.IGNORECASE)
@@ -118,11 +146,8 @@ def _own(lines: Sequence[str]) -> Iterator[str]:
             yield line
             continue
         speaks = (at > 0 or not speaker_of(line)) and _speaks(line)  # the caller judges one before the whole message
-        begins = (
-            0
-            if at and _LETTER.match(line)
-            else _begins(line, lines[at + 1] if at + 1 < len(lines) else None, follows=at < last)
-        )
+        following = lines[at + 1] if at + 1 < len(lines) else None
+        begins = 0 if at and _LETTER.match(line) else _begins(line, following, follows=at < last)
         if begins >= 0:
             yield f"{line[:begins]} {MARK}"
             return
@@ -179,13 +204,20 @@ def _begins(line: str, following: str | None, *, follows: bool) -> int:
     if colon is not None and (follows or line[colon.end() :].strip()) and _introduces(line, colon.end()):
         return colon.end()
     handles = _HANDLES.search(line)
-    return len(line) if follows and handles is not None and _POINTS.search(line, handles.start()) else -1
+    if not follows or handles is None:
+        return -1
+    return (
+        len(line)
+        if _POINTS.search(line, handles.start()) or (line.endswith("?") and not (following or "").strip())
+        else -1
+    )
 
 
 def _introduces(line: str, end: int) -> bool:
     """Return True if the words up to the colon announce a text of somebody else."""
-    before = line[:end].rstrip(" :：")
-    if _HANDLES.search(before) is not None and _POINTS.search(before) is not None:
+    before = line[:end].rstrip(" :：.…")
+    handles = _HANDLES.search(before)
+    if handles is not None and (handles.end() == len(before) or _POINTS.search(before) is not None):
         return True
     declared = [*_DECLARES.finditer(before)]
     if declared and declared[-1].end() == len(before):

@@ -24,8 +24,11 @@ from hmx_pipeline.compiler.knowledge.word_lists import (
 )
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
-_QUOTE: Final = re.compile(r"\"([^\"\n]*)\"|“([^”\n]*)”|«([^»\n]*)»|(?<!\w)'([^'\n]*)'(?!\w)|(?<!\w)‘([^’\n]*)’(?!\w)")
-_QUOTES: Final = frozenset("\"“«'‘`")
+_QUOTE: Final = re.compile(
+    r"\"([^\"\n]*)\"|„([^“”\n]*)[“”]|“([^”\n]*)”|«([^»\n]*)»|(?<!\w)'([^'\n]*)'(?!\w)|(?<!\w)‘([^’\n]*)’(?!\w)"
+    r"|「([^」\n]*)」|『([^』\n]*)』"
+)
+_QUOTES: Final = frozenset("\"“„«'‘`「『")
 _WHOLE: Final = re.compile(rf"{_CODE.pattern}|{_QUOTE.pattern}")
 _KEPT: Final = "\2"
 """Placeholder for code and quotes while a line is split into sentences."""

@@ -4,7 +4,7 @@ Input: runs as features (`compiler.tasks.task_run`). Output: the runs of each ta
 runs only, not on their order, and uses no list of verbs. Each run points to the densest of its neighbours; runs that
 reach the same one form a cluster. Then similar clusters are merged, and each run moves to the most similar cluster. Two
 runs that both did something, but share no action, are never in one task. If a cluster ends before another begins and
-each is the other's nearest, the task changed at that time, and they are one.
+each is the other's nearest, the task changed at that time, and both become one cluster.
 """
 
 from collections import Counter, defaultdict
@@ -14,7 +14,7 @@ from math import floor, fsum, log2, sqrt
 from typing import Final, NamedTuple
 
 _LISTED: Final = 32  # most runs per feature in the index
-_PROBES: Final = 6  # most features of each kind, the heaviest, that look candidates up
+_PROBES: Final = 6  # features of each kind that look up candidates: the heaviest
 _CANDIDATES: Final = 24  # most candidates that are compared
 _LIKE: Final = 0.40  # similarity of neighbours
 _JOIN: Final = 0.50  # similarity of a run and its cluster, and of clusters that are merged

@@ -17,6 +17,7 @@ from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.run_clusters import known, tasks
 from hmx_pipeline.compiler.tasks.slots import SESSIONS
 from hmx_pipeline.compiler.tasks.task_run import MEANT, act_words, begins, body, run_of, spoken_words, tokens, told
+from hmx_pipeline.contracts.bounded_cache import once
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
 from hmx_pipeline.contracts.keys import join_key
@@ -36,6 +37,7 @@ _MOSTLY: Final = 0.6
 _A_TOOL: Final = "\n"
 
 
+@once  # strategy_template asks as well
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
     goal = goal_messages(segment.steps)
     run = body(segment, actions)

@@ -56,15 +56,17 @@ def _masked(values: Sequence[str]) -> str:
 
 
 def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
-    """What a pack shows of them: a value, where one is known, else where it comes from, in one line for all that come
-    from there. How ids look says little to who reads, but where one has to be found in a wish."""
+    """What a pack shows of them: a value or examples, where these are known, and in one line which others come from one
+    place. Examples of what a wish says are no choice, so that is said too. How ids look says little to who reads, but
+    where one has to be found in a wish."""
     others: dict[str, list[str]] = {}
     for name, slot in slots.items():
-        known = [slot["value"]] if "value" in slot else [value for value in slot["like"] if not _MASKED.search(value)]
+        told, source = "value" in slot, slot["source"]
+        known = [slot["value"]] if told else [value for value in slot["like"] if not _MASKED.search(value)]
         if known:
             yield f"<{name}>: {', '.join(known[:_SHOWN])}"
-        elif slot["source"] == "goal" and slot["like"]:
+        if source == "goal" and slot["like"] and not known:
             yield f"<{name}> stands in the wish and looks like {' or '.join(slot['like'])}"
-        elif slot["source"] in _TOLD:
-            others.setdefault(slot["source"], []).append(f"<{name}>")
+        elif source in _TOLD and (not known or (source == "goal" and not told)):
+            others.setdefault(source, []).append(f"<{name}>")
     yield from (f"{', '.join(names)} {_TOLD[source][len(names) > 1]}" for source, names in others.items())

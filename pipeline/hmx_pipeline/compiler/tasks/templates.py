@@ -144,11 +144,14 @@ def _names(key: str, words: Set[str], text: str) -> bool:
 
 def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) -> float:
     """Return the share of runs that did what users asked for, since the first request, without those that had to be
-    told. If all had to be, since it was first done. `asked`: in order."""
+    told. If all had to be, since it was first done. Who did it only when asked obeyed no rule: where others were not
+    asked, they alone show it. `asked`: in order."""
     corrected = {run.name for run in asked} - having
     others = [run for run in runs if run.deeds and run.name not in corrected]
     first = min((run.at for run in others if run.name in having), default=0)
     since = [run for run in others if run.at >= asked[0].at] or [run for run in others if run.at >= first]
+    named = {run.name for run in asked}
+    since = [run for run in since if run.name not in named] or since
     return sum(run.name in having for run in since) / len(since) if since else 0.0
 
 

@@ -63,10 +63,10 @@ _ERROR: Final[dict[str, Any]] = {
         "details": {"type": "array", "items": {"type": "object"}},
     },
 }
-DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {
-    200: _described(True, "data", {"type": "object"}),
+FAILED: Final[dict[int | str, dict[str, Any]]] = {
     "default": {"description": "An error", **_described(False, "error", _ERROR)},
 }
+DOCUMENTED: Final[dict[int | str, dict[str, Any]]] = {200: _described(True, "data", {"type": "object"}), **FAILED}
 """OpenAPI responses of every route."""
 
 

@@ -20,26 +20,48 @@ class Problem extends Error {
 
 export const who = { tenant: "", key: sessionStorage.getItem("key") ?? "" };
 
-export async function ask(path, { body } = {}) {
-  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+async function call(path, { body, headers = {}, signal } = {}) {
+  if (body !== undefined) headers["Content-Type"] = "application/json";
   if (who.key) headers.Authorization = `Bearer ${who.key}`;
   // Header values are bytes; the service reads them as UTF-8.
   else if (who.tenant) headers["X-HMX-Tenant"] = String.fromCharCode(...new TextEncoder().encode(who.tenant));
   let answer;
   try {
-    answer = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body: JSON.stringify(body) });
+    answer = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, signal, body: JSON.stringify(body) });
   } catch {
     throw new Problem("The service does not answer", "The request did not reach it: check that it runs.", "away", 0);
   }
+  if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Problem(said.title ?? `HTTP ${answer.status}`, said.detail ?? "", said.reason, answer.status, said);
-  return said;
+  throw new Problem(said.title ?? `HTTP ${answer.status}`, said.detail ?? "", said.reason, answer.status, said);
+}
+
+export const ask = async (path, how) => (await call(path, how)).json().catch(() => ({}));
+
+// Calls `on(name, data, id)` for each server-sent event until the stream ends, or the signal aborts it. EventSource sends no headers.
+export async function stream(from, after, signal, on) {
+  const headers = after ? { "Last-Event-ID": after } : {};
+  const answer = await call(`/v1/hmx/stream?from=${from}`, { headers, signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let held = "";;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const frames = (held + value).split("\n\n");
+    held = frames.pop();
+    for (const frame of frames) {
+      const field = Object.fromEntries(frame.split("\n").map(line => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]));
+      on(field.event ?? "", field.data ? JSON.parse(field.data) : null, field.id);
+    }
+  }
 }
 
 const part = encodeURIComponent;
 export const overview = () => ask("/v1/hmx/overview");
 export const tenants = async () => (await ask("/v1/hmx/tenants")).tenants;
 export const counts = () => ask("/v1/hmx/counts");
+export const letters = (reason, limit) => ask(`/v1/hmx/dead-letters?${new URLSearchParams({ reason, limit })}`);
+export const send = event => ask("/v1/hmx/events", { body: event });
+export const subjects = limit => ask(`/v1/hmx/subjects?limit=${limit}`);
 export const rows = (name, sort, limit, text) => ask(`/v1/hmx/tables/${name}?${new URLSearchParams({ sort, limit, text })}`);
 export const session = (id, begin) => ask(`/v1/hmx/sessions/${part(id)}?begin=${begin}`);
 export const artifact = id => ask(`/v1/hmx/artifacts/${part(id)}`);

@@ -5,10 +5,12 @@ import { ask } from "./ask.js";
 import { artifact, artifacts } from "./artifacts.js";
 import { make } from "./dom.js";
 import { knowledge } from "./knowledge.js";
+import { letters } from "./letters.js";
+import { live } from "./live.js";
 import { overview } from "./overview.js";
-import { patterns, sessions } from "./tables.js";
+import { patterns, people, sessions } from "./tables.js";
 
-const VIEWS = { overview, ask, artifacts, artifact, knowledge, patterns, sessions };
+const VIEWS = { overview, live, ask, artifacts, artifact, knowledge, patterns, sessions, people, letters };
 const at = id => document.getElementById(id);
 const main = at("main"), tenant = at("tenant"), key = at("key");
 let leave = () => {};

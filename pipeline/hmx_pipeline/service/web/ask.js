@@ -1,7 +1,8 @@
 // Question form, and the context pack for the question.
 
 import { contribution, pack, who } from "./api.js";
-import { card, code, field, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
+import { card, code, copied, field, fixed, folded, into, link, make, number, plural, share, soft, stacked, table, words } from "./dom.js";
+import { compared, keeps } from "./compare.js";
 import { evidence, origin } from "./trace.js";
 
 const STRATEGIES = ["ranked", "recency_biased", "breadth_first", "depth_first", "fingerprint_guided"];
@@ -47,24 +48,8 @@ async function shown(form) {
   });
   const why = found.metadata.explained;
   const entry = new Map(why.entries.map(one => [one.rank, one])), drop = new Map(why.drops.map(one => [one.rank, one]));
-  return [summary(found), pasted(found.metadata.as_text), ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
-}
-
-// The pack as text for a prompt, with a copy button.
-function pasted(text) {
-  const done = make("span", { class: "soft", role: "status" });
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      done.textContent = " copied";
-    } catch {
-      // Browsers allow clipboard writes only on localhost or over TLS.
-      getSelection().selectAllChildren(block);
-      done.textContent = " selected: copy it with Ctrl+C";
-    }
-  };
-  const block = make("pre", { class: "pasted" }, text);
-  return card("To paste", make("p", {}, make("button", { type: "button", class: "copy", onclick: copy }, "Copy"), done), block);
+  const paste = card("To paste", copied(found.metadata.as_text)), two = compared(found);
+  return [summary(found), ...keeps() ? [two, paste] : [paste, two], ...guidance(found), ...sections(found, entry), dropped(found, drop)].filter(Boolean);
 }
 
 function summary({ token_budget: budget, assembly_metadata: about, entries, metadata }) {
@@ -82,8 +67,8 @@ function summary({ token_budget: budget, assembly_metadata: about, entries, meta
     metadata.memory_complete === false ? make("p", { class: "warn" }, `Memory is ${metadata.memory_filling.percent} % filled, so this pack may be incomplete. Ask again later.`) : null,
     metadata.memory_cut ? make("p", { class: "warn" }, "Retention had deleted some records before memory was filled: ",
       Object.entries(metadata.memory_cut).map(([topic, count]) => `${number(count)} of ${topic}`).join(", "), ".") : null,
-    entries.length ? null : make("p", {}, "Memory has no answer. Use other words, or browse the ",
-      link("artifacts", "artifacts"), "."));
+    entries.length ? null : make("p", {}, "Memory has no answer. Use other words, or browse the ", link("artifacts", "artifacts"),
+      ". What people say is private to them: name one in the field For."));
 }
 
 function guidance({ workflow_hints: hints, decision_constraints: constraints, metadata }) {

@@ -16,7 +16,7 @@ export const code = text => make("code", {}, text);
 // Numbers above 2^53 lost their last digits when they were parsed.
 export const number = value => (Math.abs(value) > Number.MAX_SAFE_INTEGER ? "≈ " : "") + (value ?? 0).toLocaleString("en");
 export const fixed = (value, digits = 2) => value.toFixed(digits);
-export const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+export const plural = (count, word, more = `${word}s`) => `${number(count)} ${count === 1 ? word : more}`;
 export const share = (part, whole) => whole ? `${(100 * part / whole).toFixed(part && part < whole ? 1 : 0)} %` : "–";
 // Renders `command` in titles as code.
 export const marked = text => text.split("`").map((part, n) => n % 2 ? code(part) : part);
@@ -89,6 +89,23 @@ export function folded(title, load, open = false) {
     make("summary", {}, title), place);
   if (open) made.open = true;
   return made;
+}
+
+// A text with a copy button.
+export function copied(text) {
+  const done = make("span", { class: "soft", role: "status" });
+  const block = make("pre", { class: "pasted", tabindex: "0" }, text);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      done.textContent = " copied";
+    } catch {
+      // Browsers allow clipboard writes only on localhost or over TLS.
+      getSelection().selectAllChildren(block);
+      done.textContent = " selected: copy it with Ctrl+C";
+    }
+  };
+  return make("div", {}, make("p", {}, make("button", { type: "button", class: "copy", onclick: copy }, "Copy"), done), block);
 }
 
 // Shows the result of `work`, or its error with advice and a retry button.

@@ -9,18 +9,19 @@ const STATUSES = { "what holds": ["active", "unresolved"], "what was replaced": 
 const SOON_MS = 1000, TRIES = 60;
 const kept = { tenant: null, form: null };
 
-export function knowledge(place, id) {
-  id ? into(place, () => shown(place, id)) : listed(place);
+export function knowledge(place, id, subject) {
+  id ? into(place, () => shown(place, id)) : listed(place, subject);
 }
 
 // The form stays when the view changes.
-function listed(place) {
+function listed(place, subject) {
   const rows = make("div", { "aria-live": "polite" });
   if (kept.tenant !== who.tenant + who.key) Object.assign(kept, { tenant: who.tenant + who.key, form: filters() });
   const { form } = kept;
+  if (subject !== undefined) form.elements.subject.value = subject;
   const look = () => into(rows, () => page(new FormData(form)));
   form.onsubmit = event => { event.preventDefault(); look(); };
-  form.onchange = look;
+  form.onchange = event => event.target.matches("select") && look();
   place.append(card("What memory knows", soft("Facts, rules, relations and conflicts, from what was said. Open one to confirm, correct or retract it."),
     form, rows), erasing());
   look();

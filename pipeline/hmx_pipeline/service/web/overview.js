@@ -2,7 +2,7 @@
 
 import { overview as now } from "./api.js";
 import { area } from "./chart.js";
-import { bar, card, code, folded, make, number, plural, problem, seconds, share, soft, stacked, table, words } from "./dom.js";
+import { bar, card, code, folded, link, make, number, plural, problem, seconds, share, soft, stacked, table, words } from "./dom.js";
 
 const EVERY_MS = 5000;
 const KEPT = 120;
@@ -138,7 +138,7 @@ function rejections({ rejections: found }) {
     { title: "reason", keep: true, cell: one => code(one.name) },
     { title: "records", number: true, cell: one => one.count },
     { title: "what to do", cell: one => make("span", { class: "soft" }, one.meaning) },
-  ], found), soft(code("hmx dlq"), " shows an example of each, ", code("hmx dlq replay"), " sends back what would be accepted now."));
+  ], found), soft(link("The tenant's dead letters", "letters"), " with what they hold. ", code("hmx dlq replay"), " sends back what would be accepted now."));
 }
 
 function stage([name, { partitions: rows, lag }]) {

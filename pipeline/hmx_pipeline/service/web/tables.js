@@ -1,6 +1,6 @@
 // Stage tables: one row per session, one row per pattern.
 
-import { rows } from "./api.js";
+import { rows, subjects } from "./api.js";
 import { ago, badge, card, code, confidence, field, into, link, make, number, soft, table, words } from "./dom.js";
 import { session } from "./session.js";
 
@@ -32,12 +32,28 @@ export const sessions = (place, id, event) => id ? session(place, id, event) : v
   none: text => ["No session in state has this in its name. ", link(`Look for the session ${text} in the log`, "sessions", text)],
 });
 export const patterns = place => view(place, {
-  name: "patterns", title: "Patterns", columns: PATTERNS, sort: "contributions",
+  name: "patterns", title: "Patterns", columns: PATTERNS, sort: "confidence",
   about: "The tenant's patterns: contributions of segments, and the newest artifact compiled from them. " +
     "The kinds run, course, touched, ending and conduct only collect what others are compiled from.",
   empty: "No pattern of this tenant has evidence yet: segments contribute when they close, or when `hmx wait` flushes them.",
   none: () => ["No pattern has this in its title, kind or key."],
 });
+
+// The people of the tenant; what is private to one of them is behind the name.
+export function people(place, limit = 50) {
+  const shown = make("div");
+  place.append(card("People", soft("Whose sessions these are: the subjects that events name. What a person says stays with this person, until three say the same or the tenant is a team."), shown));
+  into(shown, async () => {
+    const { total, complete, subjects: found } = await subjects(Number(limit));
+    if (!found.length) return soft("No event of this tenant names a subject: ", code("metadata.subject_id"), " does.");
+    return [table("People", [
+      { title: "subject", cell: one => link(one.subject_id, "knowledge", "", one.subject_id) },
+      { title: "sessions", number: true, cell: one => one.sessions },
+    ], found),
+    complete ? "" : soft("Counted over some of the sessions: there are more."),
+    found.length < total && limit < 500 ? make("p", {}, link(`Show more of ${number(total)}`, "people", "500")) : ""];
+  });
+}
 
 function view(place, { name, title, columns, sort, about, empty, none }) {
   let by = sort, limit = 50;

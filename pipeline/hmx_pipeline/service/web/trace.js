@@ -46,10 +46,11 @@ function line(event) {
 }
 
 // The most telling text of an event, on one line.
-function said(content) {
+export function said(content) {
   const known = ["text", "content", "message", "error", "command", "tool_name", "tool", "path", "summary", "signal"];
   const name = known.find(name => typeof content[name] === "string" && content[name]);
-  const text = name ? content[name] : JSON.stringify(content);
+  const result = content.result?.text;
+  const text = name ? content[name] + (typeof result === "string" ? `: ${result}` : "") : JSON.stringify(content);
   return text.length > 140 ? `${text.slice(0, 139)}…` : text;
 }
 

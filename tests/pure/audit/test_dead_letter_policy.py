@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from hmx_pipeline.audit.replay_policy import JudgedLetter, LetterFilter, ReplayDecision, judge, returned, sent_before
+from hmx_pipeline.audit.dead_letter_policy import (
+    JudgedLetter,
+    LetterFilter,
+    ReplayDecision,
+    judge,
+    returned,
+    sent_before,
+)
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.headers import header
 from hmx_pipeline.contracts.keys import partition_of, session_key

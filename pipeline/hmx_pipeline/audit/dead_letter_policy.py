@@ -1,4 +1,4 @@
-"""Replay policy: which dead letters of the events topic may be sent back, and as which records.
+"""Dead letter policy: which dead letters of the events topic may be sent back, and as which records.
 
 Enters: a dead letter, the filter, the letters sent back before. Leaves: a decision, and the record to append. Pure;
 never raises. A letter goes back only if it would be accepted now and was not sent back before. The record has its

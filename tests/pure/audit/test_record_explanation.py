@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hmx_pipeline.audit.event_explanation import ABSENT, MISSING, PENDING, UNVERIFIED, Explanation, Witness, explain
 from hmx_pipeline.audit.partition_conservation import OutputPartition, PartitionState, conserve, copies_of, follow
 from hmx_pipeline.audit.partition_report import Reroutes
+from hmx_pipeline.audit.record_explanation import ABSENT, MISSING, PENDING, UNVERIFIED, Explanation, Witness, explain
 from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason

@@ -1,0 +1,150 @@
+"""Dead letters query: the newest rejected records as one tenant may see them, without secrets.
+
+Enters: settings; a tenant. Leaves: `DeadLetter`s, and views for JSON. A letter is its tenant's if its value names the
+tenant, whatever key it came under; what names none is nobody's. Raises what reading Kafka raises.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from confluent_kafka import Message
+
+from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.headers import header, origin_of
+from hmx_pipeline.contracts.keys import split_key
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.intake.redaction import TooCostlyError, redact
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
+from hmx_pipeline.kafka.preflight import existing_topics
+from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS_DLQ
+
+NEWEST: Final = 400
+"""Newest offsets read of each partition; `hmx dlq` reads all."""
+_STRETCH: Final = 100
+"""Offsets read at a time, from the end backwards."""
+READ_BYTES: Final = 8 * MB
+"""So many bytes are read of a partition at most, and one stretch beyond."""
+VALUE_BYTES: Final = 16 * 1024
+"""A longer value is not shown."""
+_BOUNDED: Final[dict[str, Any]] = {"queued.min.messages": _STRETCH, "queued.max.messages.kbytes": 8 * 1024}
+_ADVICE: Final = {str(reason): reason.advice for reason in Reason}
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    partition: int
+    offset: int
+    tenant: str
+    """As its value says; empty if it names none."""
+    session: str
+    origin: tuple[int, int]
+    """Partition and offset of the rejected record."""
+    rejected: int
+    """When (ms)."""
+    reason: str
+    step: str
+    path: str
+    detail: str
+    size: int
+    value: bytes | None
+    """None if it is longer than VALUE_BYTES, or was too large to be kept."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The value as an object; empty if it is none."""
+        try:
+            found = orjson.loads(self.value or b"")
+        except orjson.JSONDecodeError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "partition": self.partition,
+            "offset": self.offset,
+            "origin": "{}:{}".format(*self.origin),
+            "session_id": self.session,
+            "rejected_at": format_ms(self.rejected),
+            "reason": self.reason,
+            "step": self.step,
+            "path": self.path,
+            "detail": _without_secrets(self.detail),
+            "advice": _ADVICE.get(self.reason, ""),
+            "size": self.size,
+            "value": self._shown(),
+        }
+
+    def _shown(self) -> str | None:
+        """The value without secrets; what can't be searched for them is not shown."""
+        if self.value is None:
+            return None
+        try:
+            if fields := self.fields:
+                return orjson.dumps(redact(fields)[0]).decode()
+        except TooCostlyError:
+            return None
+        return _without_secrets(self.value.decode(errors="backslashreplace"))
+
+
+def _without_secrets(text: str) -> str | None:
+    try:
+        return str(redact({"value": text})[0]["value"])
+    except TooCostlyError:
+        return None
+
+
+def newest(settings: Settings) -> tuple[list[DeadLetter], bool]:
+    """Returns the newest letters first, and whether these are all."""
+    partitions = existing_topics(settings, EVENTS_DLQ)[EVENTS_DLQ]
+    found: list[DeadLetter] = []
+    complete = True
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        for partition in range(partitions):
+            low, high = cluster.watermarks(settings.topic_prefix + EVENTS_DLQ, partition)
+            begin, size = high, 0
+            while begin > max(low, high - NEWEST) and size < READ_BYTES:
+                begin, end = max(low, begin - _STRETCH), begin
+                some = list(_read(settings, partition, Watermarks(begin, end)))
+                size += sum(letter.size for letter in some)
+                found += some
+            complete = complete and begin <= low
+    return sorted(found, key=lambda letter: -letter.rejected), complete
+
+
+def _read(settings: Settings, partition: int, marks: Watermarks) -> Iterator[DeadLetter]:
+    topic = settings.topic_prefix + EVENTS_DLQ
+    for message in read_partition(settings.require_kafka(), topic, partition, marks, **_BOUNDED):
+        yield letter_of(message, partition)
+
+
+def letter_of(message: Message, partition: int) -> DeadLetter:
+    value, headers = message.value() or b"", headers_of(message)
+
+    def said(name: str) -> str:
+        return (header(headers, name) or b"").decode(errors="replace")
+
+    key = key_of(value)
+    tenant, session = split_key(key.decode()) if key is not None else ("", "")
+    omitted = said(names.OMITTED)
+    offset = message.offset() or 0
+    return DeadLetter(
+        partition=partition,
+        offset=offset,
+        tenant=tenant,
+        session=session,
+        origin=origin_of(headers) or (partition, -1),
+        rejected=message.timestamp()[1],
+        reason=said(names.REASON),
+        step=said(names.STEP),
+        path=said(names.PATH),
+        detail=said(names.DETAIL),
+        size=int(omitted) if omitted.isdecimal() else len(value),
+        value=None if omitted or len(value) > VALUE_BYTES else value,
+    )

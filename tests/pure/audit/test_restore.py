@@ -1,0 +1,55 @@
+"""Whatever offsets a partition has, what a restore writes takes up every one of them, and each record has its own."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hmx_pipeline.audit import restore
+from hmx_pipeline.audit.backup import Manifest, StoredPartition, StoredRecord, StoredTopic
+from hmx_pipeline.audit.restore import aborted, outdated, pieces_of
+from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.topology import ARTIFACTS, EVENTS
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restore, "FILLERS", 3)
+    monkeypatch.setattr(restore, "PIECE_RECORDS", 4)
+
+
+@given(offsets=st.sets(st.integers(0, 60)), after=st.integers(0, 9))
+def test_every_record_has_its_offset_again(offsets: set[int], after: int) -> None:
+    rows = [StoredRecord(offset, 1, b"k", b"v", []) for offset in sorted(offsets)]
+    end = max(offsets, default=-1) + 1 + (after if offsets else after + 2)
+    at, found = 0, []
+    for piece in pieces_of(rows, end):
+        for record in piece.records:
+            if record.value is not None:  # else it stands for a single offset before the first record
+                assert record.offset == at
+                found.append(record)
+            at += 1
+        if piece.gap == 1:
+            assert piece.records, "the marker of their transaction takes it"
+            at += 1
+        elif piece.gap:
+            counts = list(aborted(piece.gap))
+            assert all(1 <= count <= restore.FILLERS + 1 for count in counts)
+            at += sum(count + 1 for count in counts)
+    assert at == end
+    assert found == rows
+
+
+def test_only_a_topic_whose_retention_has_passed_keeps_all_for_now() -> None:
+    now_ms = int(time.time() * 1000)
+
+    def stored(age_days: int) -> StoredTopic:
+        return StoredTopic("id", [StoredPartition(0, 1, 1, "", now_ms - age_days * DAY_MS)])
+
+    specs = load_topics(prefix="x.")
+    old, young = ({EVENTS: stored(days), ARTIFACTS: stored(400)} for days in (31, 29))
+    assert list(outdated(Manifest(1, "", old), specs, "x.")) == [EVENTS]
+    assert list(outdated(Manifest(1, "", young), specs, "x.")) == []

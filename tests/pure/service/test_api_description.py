@@ -1,0 +1,50 @@
+"""The OpenAPI document serves generators of clients: operation ids are unique names, paths name their parameters, and
+each body has an example that its schema and the route's own models take."""
+
+import re
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from hmx_pipeline.service.api_description import EXAMPLES
+from hmx_pipeline.service.app import create_app
+from hmx_pipeline.settings import Settings
+
+DOCUMENT: dict[str, Any] = create_app(
+    Settings(kafka_bootstrap="127.0.0.1:1", redis_url="redis://127.0.0.1:1")
+).openapi()
+OPERATIONS: dict[str, tuple[str, Any]] = {
+    said["operationId"]: (path, said) for path, methods in DOCUMENT["paths"].items() for said in methods.values()
+}
+WITHOUT = {"import_fingerprint"}
+"""What it takes is what `post_fingerprint` gives."""
+
+
+def test_operation_ids_are_unique_names() -> None:
+    assert len(OPERATIONS) == sum(len(methods) for methods in DOCUMENT["paths"].values())
+    assert all(re.fullmatch("[a-z][a-z_]*", name) for name in OPERATIONS)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_path_names_its_parameters(name: str) -> None:
+    path, said = OPERATIONS[name]
+    named = {one["name"] for one in said.get("parameters", ()) if one["in"] == "path"}
+    assert named == set(re.findall(r"{(\w+)}", path))
+
+
+def test_every_body_has_an_example() -> None:
+    assert {name for name, (_, said) in OPERATIONS.items() if "requestBody" in said} == {*EXAMPLES, *WITHOUT}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_valid(name: str) -> None:
+    body = OPERATIONS[name][1]["requestBody"]["content"]["application/json"]
+    assert body["example"] == EXAMPLES[name]
+    schema = body["schema"] | {"components": DOCUMENT["components"]}
+    Draft202012Validator(schema).validate(body["example"])
+
+
+def test_names_of_schemas_do_not_collide_in_a_generated_client() -> None:
+    names = [re.sub(r"\W", "", name).casefold() for name in DOCUMENT["components"]["schemas"]]
+    assert len(set(names)) == len(names)

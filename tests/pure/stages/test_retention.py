@@ -1,0 +1,190 @@
+"""What leaves memory by a tenant's retention: alike on every replay, in any order of sessions, and nothing of it comes
+back."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hmx_pipeline.contracts.erasure import ErasureMark
+from hmx_pipeline.contracts.retention import DAY_MS, Retention, cuts_of, policy_of, risen
+from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
+from hmx_pipeline.intake.control_records import retaining
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.store.erased_memory import Erasures
+from hmx_pipeline.topology import ARTIFACTS, ERASURES, EVIDENCE, KNOWLEDGE
+from tests.support.inprocess import Ran, barrier_record, law_five, run, sessions_fold, signed, tick_record
+from tests.support.records import START_MS, LogRecord, log
+from tests.support.sessions import interleaved, session
+
+Json = dict[str, Any]
+OLD = "session-1"
+
+
+def told(old_days: int = 40) -> list[list[Json]]:
+    """Six sessions of today; the second happened many days ago."""
+    sessions = [session(n) for n in range(6)]
+    for event in sessions[1]:
+        event["timestamp"] = format_ms((milliseconds(event["timestamp"]) or 0) - old_days * DAY_MS)
+    return sessions
+
+
+def policy(text: str, at: int = 0, **more: Any) -> LogRecord:
+    given = Retention.told("acme", text).model_copy(update=more)
+    return signed(retaining(given, 0, START_MS + at), 0, 0, at)
+
+
+def placed(records: list[LogRecord]) -> list[LogRecord]:
+    """Ten milliseconds between records, unless one says when it came."""
+    at, found = START_MS, []
+    for n, record in enumerate(records):
+        at = max(at + 10, record.timestamp if record.key == b"control" else 0)
+        found.append(replace(record, offset=n, timestamp=at))
+    return found
+
+
+def evidence_of(result: Ran) -> list[LogRecord]:
+    return [
+        LogRecord(0, n, START_MS + 1_000 * n, output.key, output.value, output.headers)
+        for n, output in enumerate(result.on(EVIDENCE))
+    ]
+
+
+def learnt(events: list[Json], *policies: LogRecord, at: int | None = None) -> tuple[Ran, Ran]:
+    records = log(list(enumerate(events)))
+    place = len(records) if at is None else at
+    first = run(sessions_fold, placed([*records[:place], *policies, *records[place:], barrier_record(0)]))
+    return first, run(PatternsFold, evidence_of(first))
+
+
+def standing(result: Ran) -> dict[bytes, Json]:
+    last: dict[bytes, Json] = {}
+    for output in [*result.on(ARTIFACTS), *result.on(KNOWLEDGE)]:
+        last.pop(output.key or b"", None)
+        if output.value is not None:
+            last[output.key or b""] = orjson.loads(output.value)
+    return last
+
+
+def marks(result: Ran) -> list[ErasureMark]:
+    return [ErasureMark.model_validate_json(output.value or b"") for output in result.on(ERASURES)]
+
+
+def sources(result: Ran) -> str:
+    return orjson.dumps([*standing(result).values()]).decode()
+
+
+@pytest.mark.parametrize("at", [0, 17, None])
+@pytest.mark.parametrize("text", ["all:30d", "all:3d,message:2d", "artifacts:30d,knowledge:30d"])
+def test_what_is_too_old_is_not_learnt_from_whenever_the_policy_comes(text: str, at: int | None) -> None:
+    mixed = interleaved(told(), 3)
+    _, without = learnt([event for event in mixed if event["session_id"] != OLD])
+    first, kept = learnt(mixed, policy(text), at=at)
+    assert law_five([one for one in standing(kept).values() if "artifact_id" in one]) == law_five(
+        [one for one in standing(without).values() if "artifact_id" in one]
+    )
+    assert OLD not in sources(kept)
+    assert not [key for key in kept.state if OLD in key]
+    assert first.counts["released"] == len(mixed)  # every event has its outcome all the same
+
+
+@settings(max_examples=10)
+@given(dice=st.randoms(use_true_random=False))
+def test_batches_and_restores_change_nothing(dice: random.Random) -> None:
+    mixed = interleaved(told(), dice)
+    records = log(list(enumerate(mixed)))
+    records.insert(dice.randrange(len(records)), policy("all:30d,sessions:3"))
+    whole = placed([*records, barrier_record(0), tick_record(2 * DAY_MS), tick_record(4 * DAY_MS)])
+    first = run(sessions_fold, whole)
+    assert run(sessions_fold, whole, cut=lambda _: 1, restores=True).outputs == first.outputs
+    evidence = evidence_of(first)
+    second = run(PatternsFold, evidence)
+    assert run(PatternsFold, evidence, cut=lambda _: 1, restores=True).outputs == second.outputs
+    assert not [key for key in second.state if OLD in key]
+
+
+def test_a_policy_takes_more_at_each_midnight_of_the_log_and_only_then() -> None:
+    mixed = interleaved(told(), 3)
+    days = [tick_record(n * DAY_MS // 4) for n in range(1, 13)]
+    first = run(sessions_fold, placed([*log(list(enumerate(mixed))), policy("all:2d"), *days]))
+    cuts = [mark.cuts["all"] for mark in marks(first)]
+    today = START_MS // DAY_MS
+    assert cuts == [(today + n) * DAY_MS for n in range(-2, 2)]
+    second = run(PatternsFold, evidence_of(first))
+    assert not standing(second)
+    assert not [key for key in second.state if key.startswith("m/")]
+
+
+def test_what_has_left_stays_away_after_a_longer_policy_or_none() -> None:
+    mixed = interleaved(told(), 3)
+    _, kept = learnt(mixed, policy("all:30d"), policy("all:300d"), policy(""), at=2)
+    assert OLD not in sources(kept)
+
+
+def test_a_policy_is_the_tenants_own() -> None:
+    mixed = interleaved(told(), 3)
+    others = [event | {"tenant_id": "other", "event_id": f"o-{event['event_id']}"} for event in mixed]
+    first, kept = learnt([*mixed, *others], policy("all:30d"))
+    erasures = Erasures(marks(first))
+    hidden = {one["metadata"]["hmx"]["tenant_id"] for one in first.episodes if erasures.hides_episode(one)}
+    assert hidden == {"acme"}
+    old = {one["tenant_id"] for one in standing(kept).values() if OLD in orjson.dumps(one).decode()}
+    assert old == {"other"}
+
+
+def test_each_policy_is_counted_by_its_name() -> None:
+    for text, more, name in (
+        ("all:30d", {}, "forgotten_by_age"),
+        ("artifacts:30d,knowledge:30d", {}, "forgotten_by_class"),
+        ("sessions:5", {"cuts": {"sessions": START_MS - DAY_MS}}, "forgotten_by_count"),
+    ):
+        _, kept = learnt(interleaved(told(), 3), policy(text, **more))
+        assert kept.counts[name] > 0
+        assert OLD not in sources(kept)
+
+
+def test_a_class_of_events_leaves_and_what_was_learnt_stays() -> None:
+    first, kept = learnt(interleaved(told(), 3), policy("tool_result:30d"))
+    erasures = Erasures(marks(first))
+    hidden = [one for one in first.episodes if erasures.hides_episode(one)]
+    assert {(one["sessionId"], one["eventType"]) for one in hidden} == {(OLD, "tool_result")}
+    assert OLD in sources(kept)
+
+
+def test_readers_hide_what_is_past_wherever_the_mark_stands() -> None:
+    first, _ = learnt(interleaved(told(), 3), policy("all:30d"), at=0)
+    erasures = Erasures(marks(first))
+    assert {one["sessionId"] for one in first.episodes if erasures.hides_episode(one)} == {OLD}
+    assert {one["session_id"] for one in first.contributions if erasures.hides_contribution(one)} == {OLD}
+    assert erasures.digests() != Erasures(marks(first)[:0]).digests()
+
+
+def test_an_archive_knows_that_a_cut_has_risen() -> None:
+    (mark,) = marks(learnt([], policy("all:30d"))[0])
+    later = mark.model_copy(update={"cuts": {"all": mark.cuts["all"] + DAY_MS}})
+    assert Erasures([mark]).digests() != Erasures([later]).digests() == Erasures([later, mark]).digests()
+
+
+@pytest.mark.parametrize(
+    "text", ["all", "all:0d", "all:d", "all:9", "sessions:9d", "all:1d,all:2d", "all:1d,", " ", "a b:1d"]
+)
+def test_what_is_no_policy_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Retention.told("acme", text)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["all", "x"]), st.integers(1, 100)), st.integers(0, 2**45), st.integers(0, 2**45)
+)
+def test_cuts_only_rise(days: dict[str, int], now: int, later: int) -> None:
+    first, second = cuts_of(days, now), cuts_of(days, max(now, later))
+    assert risen(first, second) == second
+    assert all(not policy_of(first, at) or policy_of(second, at) for at in (0, now, *first.values()))
+
+
+def test_a_policy_reads_as_it_is_written() -> None:
+    assert str(Retention.told("acme", "tool_result:7d,all:90d,sessions:5000")) == "all:90d,tool_result:7d,sessions:5000"

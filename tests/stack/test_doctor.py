@@ -1,0 +1,137 @@
+"""`hmx doctor` names each wrong setting before a process starts, with the command that mends it."""
+
+import json
+import socket
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typer.testing import CliRunner
+
+from hmx_pipeline.cli.app import application
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.atomic_blocks import connect as connect_redis
+from hmx_pipeline.topology import EVENTS
+from tests.support.pipeline import create_topics, environment, new_settings
+
+Doctor = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def settings(kafka: str, redis_url: str, tmp_path: Path) -> Settings:
+    return new_settings(kafka, redis_url, state=tmp_path / "state")
+
+
+@pytest.fixture
+def doctor(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """What it says under some more variables."""
+
+    def run(**variables: str) -> dict[str, Any]:
+        for name, value in {**environment(settings), **variables}.items():
+            if name.startswith("HMX_"):
+                monkeypatch.setenv(name, value)
+        done = CliRunner().invoke(application(), ["doctor", "--json"])
+        said = json.loads(done.stdout)
+        assert said["ok"] == (done.exit_code == 0), done.stderr
+        return dict(said)
+
+    return run
+
+
+def wrong(said: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(each["check"], each["said"], each["mend"]) for each in said["checks"] if each["ok"] is False]
+
+
+def test_where_all_is_well_it_says_so_and_where_topics_lack_how_to_make_them(
+    doctor: Doctor, settings: Settings
+) -> None:
+    ((check, told, mend),) = wrong(doctor())
+    assert (check, told, mend) == ("topics", "10 of 10 are missing", "hmx topics apply")
+    create_topics(settings)
+    assert wrong(doctor()) == []
+
+
+def test_a_topic_with_another_setting_is_named(doctor: Doctor, settings: Settings) -> None:
+    create_topics(settings, partitions=8)
+    name = settings.topic_prefix + EVENTS
+    entry = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
+    admin = connect(settings.require_kafka())
+    for each in admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])]
+    ).values():
+        each.result()
+    said = wrong(doctor())
+    assert any(f"{name} message.timestamp.type=CreateTime, not LogAppendTime" in told for _, told, _ in said)
+
+
+def test_a_redis_that_evicts_is_named(doctor: Doctor, settings: Settings) -> None:
+    create_topics(settings)
+    client = connect_redis(settings.redis_url)
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        ((check, _, mend),) = wrong(doctor())
+    finally:
+        client.config_set("maxmemory-policy", "noeviction")
+    assert check == "redis"
+    assert mend == "redis-cli CONFIG SET maxmemory-policy noeviction"
+
+
+def test_servers_that_do_not_answer_are_named_with_their_addresses(doctor: Doctor) -> None:
+    said = wrong(doctor(HMX_KAFKA_BOOTSTRAP="localhost:1", HMX_REDIS_URL="redis://:secret@localhost:2"))
+    assert [check for check, _, _ in said] == ["kafka", "redis"]
+    assert "localhost:1" in said[0][1]
+    assert "localhost:2" in said[1][1]
+    assert "secret" not in str(said)
+
+
+def test_a_misspelt_variable_and_a_port_in_use_are_named(doctor: Doctor, settings: Settings) -> None:
+    create_topics(settings)
+    with closing(socket.create_server((settings.host, settings.worker_port))):
+        said = wrong(doctor(HMX_REDSI_URL="redis://localhost", HMX_KAFKA_BOOSTRAP="localhost"))
+    assert [mend for _, _, mend in said] == [
+        "unset HMX_KAFKA_BOOSTRAP",
+        "unset HMX_REDSI_URL",
+        f"export HMX_WORKER_PORT={settings.worker_port + 1000}",
+    ]
+    assert "did you mean HMX_KAFKA_BOOTSTRAP?" in said[0][1]
+
+
+def certificate(folder: Path, days: float) -> tuple[str, str]:
+    """A certificate that signs itself and ends in so many days, and its key."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string("CN=localhost")
+    end = datetime.now(UTC) + timedelta(days)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, end - timedelta(100), end).sign(key, SHA256())
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(made.public_bytes(Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return str(files[0]), str(files[1])
+
+
+@pytest.mark.parametrize(("days", "says"), [(-1, "expired on"), (3, "replace the file before"), (90, "")])
+def test_a_certificate_is_named_before_it_expires(
+    doctor: Doctor, settings: Settings, tmp_path: Path, days: float, says: str
+) -> None:
+    create_topics(settings)
+    file, key = certificate(tmp_path, days)
+    said = wrong(doctor(HMX_TLS_CERTIFICATE=file, HMX_TLS_KEY=key))
+    assert [says in told for _, told, _ in said] == ([True] if says else [])
+
+
+@pytest.mark.parametrize("variable", ["HMX_TLS_CERTIFICATE", "HMX_REDIS_URL_FILE", "HMX_KAFKA_CONFIG"])
+def test_a_file_that_cannot_be_read_is_named_with_its_variable(doctor: Doctor, variable: str) -> None:
+    said = wrong(
+        doctor(
+            **{variable: "/nowhere"}, HMX_TLS_KEY="/nowhere", **({"HMX_REDIS_URL": ""} if "REDIS" in variable else {})
+        )
+    )
+    assert said[0][0] == "settings"
+    assert variable in said[0][1]

@@ -1,0 +1,93 @@
+"""A tenant's retention on real servers: what is too old leaves memory and compacted topics, and stays away."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.retention import DAY_MS
+from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE, PATTERN_STATE
+from tests.stack.test_erase import in_redis, latest_in, session
+from tests.support.memory import Memory
+from tests.support.own_command import hmx
+from tests.support.pipeline import Pipeline, new_settings, running
+from tests.support.records import START_MS
+from tests.support.waiting import until
+
+Json = dict[str, Any]
+CANARY = "zebrawood"
+NOW = int(time.time() * 1000) - START_MS
+OLD = session(
+    "old", "ada", f"My {CANARY} desk is in room four.", f"Never sell the {CANARY} chair.", at=NOW - 90 * DAY_MS
+)
+NEW = session("new", "ada", "The staging cluster is in Frankfurt.", "Never deploy on a Friday.", at=NOW - DAY_MS)
+
+
+@pytest.fixture(scope="module")
+def pipeline(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    made = new_settings(kafka, redis_url)
+    with running(made, tmp_path_factory.mktemp("logs"), "worker", "materialiser", partitions=2) as started:
+        yield started
+
+
+def planned(settings: Settings, *policy: str) -> Json:
+    answer = hmx(settings, "retention", "plan", "acme", *policy, "--json")
+    assert answer.exit_code == 0, answer.output
+    found: Json = json.loads(answer.stdout)
+    return {(row["policy"], row["kind"]): row["count"] for row in found["leaves"]}
+
+
+def test_what_a_policy_takes_is_shown_before_and_gone_afterwards(pipeline: Pipeline, redis_url: str) -> None:
+    settings = pipeline.settings
+    assert hmx(settings, "retention", "plan", "acme").exit_code == 1
+    assert publish([*OLD, *NEW], settings).complete
+    wait_for_all(settings)
+    assert planned(settings, "sessions:2") == {}
+    assert planned(settings, "sessions:1")["count", "message"] == len(OLD)
+    assert planned(settings, "message:30d") == {("class", "message"): len(OLD)}
+    shown = planned(settings, "all:30d")
+    assert shown["age", "message"] == len(OLD)
+    assert shown["age", "policy"] > 0
+    kept = in_redis(settings, "frankfurt")
+
+    assert hmx(settings, "tenant", "set", "acme", "retention=all:30d,sessions:7").exit_code == 0
+    wait_for_all(settings)
+
+    def left() -> list[Any]:
+        topics = (KNOWLEDGE, ARTIFACTS, PATTERN_STATE)
+        return [key for topic in topics for key in latest_in(settings, topic, CANARY)] + in_redis(settings, CANARY)
+
+    until(lambda: left() == [], "what is too old is gone")
+    assert in_redis(settings, "frankfurt") == kept
+    assert planned(settings) == {}
+    assert hmx(settings, "retention", "apply", "acme").stdout.strip() == "no session is too many"
+    Memory(redis_url, settings.topic_prefix).wipe()
+    until(lambda: in_redis(settings, "frankfurt"), "Redis is filled again")
+    wait_for_all(settings)
+    assert left() == []
+
+
+def test_more_sessions_than_are_kept_leave_by_an_event_in_the_log(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    later = session("later", "ada", "The lamp is made of brass.", "Hello again.", at=NOW - DAY_MS // 2)
+    assert publish(later, settings).complete
+    assert hmx(settings, "tenant", "set", "acme", "retention=sessions:1").exit_code == 0
+    wait_for_all(settings)
+    assert in_redis(settings, "frankfurt")
+    assert hmx(settings, "retention", "apply", "acme").exit_code == 0
+    wait_for_all(settings)
+    until(lambda: not in_redis(settings, "frankfurt"), "only the latest session is left")
+    assert in_redis(settings, "brass")
+
+
+def test_verify_and_a_replay_honour_what_has_left(pipeline: Pipeline) -> None:
+    answer = hmx(pipeline.settings, "verify", "--json")
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout)["erased"] == len(OLD) + len(NEW)
+    answer = hmx(pipeline.settings, "replay", "--from-start", "--compare")
+    assert answer.exit_code == 0, answer.output
