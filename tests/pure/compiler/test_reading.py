@@ -310,6 +310,22 @@ def test_another_action_to_the_same_end_is_judged_by_its_own_result() -> None:
         assert way.endswith("` instead (worked in 3 of 4 sessions)")
 
 
+def test_what_was_never_tried_again_counts_only_where_no_try_proves_anything() -> None:
+    runs = [_test_run(n, "pytest") for n in range(2)]
+    for number in range(2, 8):
+        one = Script(f"s{number}")
+        file = f"pkg/tests/test_{number}.py"
+        one.user(f"Mend the parser, see {file}")
+        run = one.add(Role.TEST, name=f"pytest {file}", ok=False)
+        one.add(Role.ERROR, name="Missing", text="runner is not there", parent=run)
+        one.command(f"python {file}")
+        one.feedback("positive")
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    assert "bin/test" in str(found.content["recovery_actions"])
+    assert "python" not in str(found.content["recovery_actions"])
+
+
 def test_another_action_proves_nothing_after_a_change() -> None:
     (found,) = compiled([_test_run(n, "pytest", edits=True) for n in range(4)], "failure_playbook")
     assert "instead" not in str(found.content)
