@@ -113,7 +113,7 @@ def test_every_public_function_that_takes_text_is_measured() -> None:
                         function(given)
     finally:
         sys.setprofile(None)
-    assert {name for code, name in known.items() if code not in called} == NOT_MEASURED
+    assert {name for code, name in known.items() if code not in called} - OWN == NOT_MEASURED - OWN
 
 
 def encoded(content: dict[str, Any], **fields: Any) -> bytes:
