@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from hmx_pipeline.contracts.episode import SUBJECT_ID
+from hmx_pipeline.contracts.episode import SUBJECT_ID, own_session
 from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.limits import TAG
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, format_ms
@@ -38,6 +38,8 @@ TICKS: Final = 4_096
 """Sequence numbers per millisecond since 2020."""
 EVENTS: Final = 20_000
 """Events of a request; records beyond are refused."""
+ANNOUNCED: Final = 256
+"""Calls of a tool in a trace that await their spans, the first."""
 AGENT: Final = "default"
 _OPERATION: Final = "gen_ai.operation.name"
 _CHATS: Final = frozenset(("chat", "text_completion", "generate_content", "completion", "llm"))
@@ -65,7 +67,7 @@ class Sender(NamedTuple):
     agent: str = ""
     """Of records that name no agent; their service if empty."""
     subject: str = ""
-    """Of records that name no person."""
+    """To whom its key is bound: of records that name no person."""
 
 
 class OtelEvent(NamedTuple):
@@ -167,7 +169,8 @@ class _Mapping:
         record = self._records[index]
         self._mapped.left_out.update(chat.unread)
         for call in (call for one in chat.said for call in one.calls):
-            self._announced[record.trace_id, call.name].append(call)
+            known = self._announced[record.trace_id, call.name]
+            known += [call] if len(known) < ANNOUNCED else []
         drafts = [*self._news(chat.told), *_answers(record, chat.said)]
         if record.failed:
             drafts.append(_Drafted(_error(record)))
@@ -178,29 +181,28 @@ class _Mapping:
         ended = max((at for at, one in enumerate(told) if one.role == "assistant"), default=-1)
         last = told[ended] if ended >= 0 else ChatMessage("assistant")
         asked = next((one.text for one in reversed(told[: max(0, ended)]) if one.role == "user" and one.text), "")
-        calls = list(last.calls)
+        calls: defaultdict[str, list[ToolUse]] = defaultdict(list)
+        for call in reversed(last.calls):
+            calls[call.call_id].append(call)
+        before, ended_with = _digest(asked, last.text), _digest(last.text, [call[:2] for call in last.calls])
         seen: Counter[str] = Counter()
         for one in told[ended + 1 :]:
             for answer in one.answers:
-                call = next((call for call in calls if call.call_id == answer.call_id), None)
-                if call is not None:
-                    calls.remove(call)
-                else:
-                    call = ToolUse(answer.call_id, answer.name, {})
+                known = calls[answer.call_id]
+                call = known.pop() if known else ToolUse(answer.call_id, answer.name, {})
                 if call.name:
-                    yield from _outcome(call, answer.result, _digest(asked, last.text, *call))
+                    yield from _outcome(call, answer.result, _digest(before, *call))
                 else:
                     self._mapped.left_out["results without a call"] += 1
             if one.role == "user" and one.text.strip():
                 seen[one.text] += 1
-                key = f"said/{_digest(last.text, [call[:2] for call in last.calls], one.text, seen[one.text])}"
-                yield _Drafted(_message("user", one.text, key))
-        if calls:
-            self._mapped.left_out["calls without a result"] += len(calls)
+                yield _Drafted(_message("user", one.text, f"said/{_digest(ended_with, one.text, seen[one.text])}"))
+        if left := sum(map(len, calls.values())):
+            self._mapped.left_out["calls without a result"] += left
 
     def _add(self, index: int, drafts: list[_Drafted]) -> None:
         record, sender = self._records[index], self._sender
-        session = _first(record.attributes, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
+        session = self._session(record)
         if not session:
             self._mapped.left_out["log records of no session and no trace"] += 1
             return
@@ -233,6 +235,11 @@ class _Mapping:
             marked, superfluous = ((found,) if name else () for found, name in zip(ids, (mark, unless), strict=True))
             self._mapped.events.append(OtelEvent(event, index, marked, (event_id, *superfluous)))
 
+    def _session(self, record: OtelRecord) -> str:
+        """Return its session, empty for none; of a bound key its own, so that ids of two people never meet."""
+        session = _first(record.attributes, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
+        return own_session(self._sender.subject, session) if self._sender.subject and session else session
+
     def _inside_its_like(self, record: OtelRecord, kind: str) -> bool:
         """Return whether a span only repeats one around it, as where two libraries tell of the same request."""
         mine = _tool_name(record) if kind == "tool" else ""
@@ -251,7 +258,7 @@ class _Mapping:
         score = given.get("gen_ai.evaluation.score.value")
         bad = label.lower() in _BAD if label else isinstance(score, int | float) and score <= 0
         explained = str(given.get("gen_ai.evaluation.explanation") or "")
-        session = _first(given, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
+        session = self._session(record)
         content = {
             "signal": "negative" if bad else "positive",
             "target_event_id": keyed_id(self._sender.tenant, session, _answer_key(record)),
