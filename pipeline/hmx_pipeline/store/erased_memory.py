@@ -81,6 +81,10 @@ class Erasures:
         """Returns whether something of the tenant was erased."""
         return tenant_id in self._marks
 
+    def forgets(self, tenant_id: str, at_ms: int) -> bool:
+        """Returns whether a tenant keeps nothing of this time, whatever it is."""
+        return policy_of(self._cuts.get(tenant_id, {}), at_ms) != ""
+
     def episode_taken_by(self, fields: Json) -> str:
         """Returns which policy of its tenant's retention takes an episode; empty if none does."""
         return episode_taken_by(self._cuts.get(fields["metadata"][RESERVED]["tenant_id"], {}), fields)
