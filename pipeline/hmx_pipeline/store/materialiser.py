@@ -272,12 +272,11 @@ class Materialiser:
 
     def _erase(self, records: Sequence[TopicRecord]) -> None:
         """Takes out of Redis what new marks cover. Every process does, since another may write before it reads them."""
-        marks = [mark for record in records if (mark := mark_in(record.value)) is not None]
-        for mark in marks:
-            self._erasures.add(mark)
+        found = self._erasures.arrived(mark for record in records if (mark := mark_in(record.value)) is not None)
         self._written()
-        for tenant in sorted({mark.tenant_id for mark in marks}):
+        for tenant in found:
             count = erase_tenant(self._client, self._keys, tenant, self._erasures, self._embed)
+            self._erasures.cleared(tenant)
             LOG.info("%d episodes and contributions were erased", count, extra=logs.at(ERASURES, tenant=tenant))
 
     def _partition(self, consumer: Consumer, topic: str, number: int, stored: Mapping[str, int]) -> FilledPartition:

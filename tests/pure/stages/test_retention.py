@@ -163,6 +163,23 @@ def test_readers_hide_what_is_past_wherever_the_mark_stands() -> None:
     assert erasures.digests() != Erasures(marks(first)[:0]).digests()
 
 
+def test_of_the_marks_of_all_partitions_the_first_is_taken_out_of_memory_and_every_one_that_says_more() -> None:
+    (mark,) = marks(learnt([], policy("all:30d"))[0])
+    other = mark.model_copy(update={"partition": 1})
+    later = other.model_copy(update={"cuts": {"all": mark.cuts["all"] + DAY_MS}})
+    erased = mark.model_copy(update={"erasure_id": "e", "marks": ["0" * 32], "cuts": {}, "policy": ""})
+    known = Erasures([mark, later])  # a process that starts knows marks that memory may not have come to
+    assert known.arrived([mark]) == ["acme"]
+    assert known.arrived([mark, other]) == ["acme"], "it was not taken out yet"
+    known.cleared("acme")
+    assert known.arrived([mark, other, later]) == []
+    known = Erasures()
+    assert known.arrived([mark]) == ["acme"]
+    known.cleared("acme")
+    assert known.arrived([other]) == []
+    assert known.arrived([later]) == known.arrived([erased]) == ["acme"]
+
+
 def test_an_archive_knows_that_a_cut_has_risen() -> None:
     (mark,) = marks(learnt([], policy("all:30d"))[0])
     later = mark.model_copy(update={"cuts": {"all": mark.cuts["all"] + DAY_MS}})
