@@ -52,7 +52,7 @@ class Retention(Model):
         for part in text.split(",") if text else ():
             found = _POLICY.fullmatch(part)
             if found is None or (found["class"] == SESSIONS) == bool(found["days"]):
-                raise ValueError(part)
+                raise ValueError(part or "a comma too many")
             if found["class"] in days or (found["class"] == SESSIONS and sessions is not None):
                 raise ValueError(f"{found['class']} twice")
             if found["class"] == SESSIONS:
