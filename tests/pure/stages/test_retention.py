@@ -119,6 +119,14 @@ def test_a_policy_takes_more_at_each_midnight_of_the_log_and_only_then() -> None
     assert not [key for key in second.state if key.startswith("m/")]
 
 
+def test_a_policy_that_comes_with_the_first_record_of_a_day_is_told_under_an_id_of_its_own() -> None:
+    first = run(sessions_fold, placed([policy("all:2d"), policy("all:300d,sessions:3", DAY_MS)]))
+    for topic in (ERASURES, EVIDENCE):
+        told = [(dict(output.headers)["ce_id"], output.value) for output in first.on(topic)]
+        assert len({name for name, _ in told}) == len(told) == 3
+    assert marks(first)[-1].policy == "all:300d,sessions:3"
+
+
 def test_what_has_left_stays_away_after_a_longer_policy_or_none() -> None:
     mixed = interleaved(told(), 3)
     _, kept = learnt(mixed, policy("all:30d"), policy("all:300d"), policy(""), at=2)
