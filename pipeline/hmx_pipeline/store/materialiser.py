@@ -209,6 +209,7 @@ class Materialiser:
         """Assigns every partition at its stored position, or at its low watermark after what is archived."""
         refuse_eviction(self._client)
         self._policy_asked = time.monotonic()
+        self._layouts.use()  # so that the next version deletes nothing that is written here
         self._began = True
         self._cluster.check_rights("materialiser", self._prefix)
         described = {topic: self._cluster.topic(self._prefix + topic) for topic in MATERIALISED}
