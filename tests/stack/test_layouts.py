@@ -78,7 +78,8 @@ def test_packs_come_from_the_old_layout_until_the_new_one_is_whole(pipeline: Pip
     pipeline.start("materialiser-2", ready=False, program=held, **ports)
     pipeline.start("service-2", ready=False, program=("-c", NEXT.format(first="")), **ports)
     until(lambda: answers(ports["service_port"]), "the new service answers")
-    assert httpx.get(f"http://127.0.0.1:{ports['service_port']}/readyz").status_code == 503
+    for probe in ("startupz", "readyz"):
+        assert httpx.get(f"http://127.0.0.1:{ports['service_port']}/{probe}").status_code == 503
     is_problem(asked(ports["service_port"]), 503, "memory_incomplete")
     assert entries(asked(settings.service_port)) == told
     file.touch()

@@ -17,6 +17,7 @@ from tests.support.memory import Memory
 from tests.support.own_command import hmx
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.records import START_MS
+from tests.support.service import is_problem, serving
 from tests.support.waiting import until
 
 Json = dict[str, Any]
@@ -70,6 +71,18 @@ def test_what_a_policy_takes_is_shown_before_and_gone_afterwards(pipeline: Pipel
     until(lambda: in_redis(settings, "frankfurt"), "Redis is filled again")
     wait_for_all(settings)
     assert left() == []
+
+
+def test_the_plan_is_there_over_http_and_bad_policies_are_refused(pipeline: Pipeline) -> None:
+    with serving(pipeline.settings) as client:
+        client.headers["X-HMX-Tenant"] = "acme"
+        told = client.get("/v1/hmx/retention", params={"policy": "sessions:1"}).json()
+        assert told["policy"] == "sessions:1"
+        assert client.get("/v1/hmx/retention").json()["policy"] == "all:30d,sessions:7"
+        is_problem(client.get("/v1/hmx/retention", params={"policy": "all:soon"}), 422, "invalid_request")
+        client.headers["X-HMX-Tenant"] = "another"
+        is_problem(client.get("/v1/hmx/retention"), 404, "not_found")
+        assert client.get("/v1/hmx/retention", params={"policy": "all:1d"}).json()["leaves"] == []
 
 
 def test_more_sessions_than_are_kept_leave_by_an_event_in_the_log(pipeline: Pipeline) -> None:

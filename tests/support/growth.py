@@ -51,6 +51,8 @@ def texts(size: int) -> Iterator[tuple[str, str]]:
     yield "ever other paths", " ".join(f"/a/f{n}.py" for n in range(size // 10))
     yield "ever other names", " ".join(f"N{'abcdefghij'[n % 10]}{'abcdefghij'[n // 10 % 10]}" for n in range(size // 4))
     yield "ever other lines", "\n".join(f"line{n}: x" for n in range(size // 9))
+    for unit in ("-----END ", "<a>", "<!--", "--password="):
+        yield f"{unit!r} over and over", (unit * (size // len(unit) + 1))[:size]
 
 
 SECRETS: Final = (

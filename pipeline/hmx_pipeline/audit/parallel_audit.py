@@ -4,6 +4,7 @@ Enters: settings, the state and size of each partition. Leaves: one report per p
 partition raises, and RuntimeError if a process is killed. Only misrouted records need a join across partitions.
 """
 
+import gc
 import os
 import pickle
 import subprocess
@@ -20,6 +21,8 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
 
 LOOK_S: Final = 0.2
+COLLECT: Final = (50_000, 20, 50)
+"""Garbage collection thresholds: hardly anything here is a cycle."""
 
 
 def audited(
@@ -112,5 +115,7 @@ def _answer(source: IO[bytes], answers: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(*COLLECT)
+    gc.freeze()  # what is imported stays
     with suppress(KeyboardInterrupt, BrokenPipeError):  # the parent process is gone
         _answer(sys.stdin.buffer, sys.stdout.buffer)

@@ -55,7 +55,7 @@ class Piece(NamedTuple):
 
 def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Manifest, list[str]]:
     """Returns what was restored, and the topics whose retention is off, because it would delete some of it at once."""
-    manifest, prefix = manifest_of(folder), settings.topic_prefix
+    manifest, prefix, archive = manifest_of(folder), settings.topic_prefix, MemoryArchive.of(settings)
     if manifest.control_key != fingerprint(settings):
         raise BackupError("HMX_CONTROL_KEY is not the one of the backup: set that one")
     wanted = [_counted(spec, manifest.topics.get(spec.topic[len(prefix) :])) for spec in load_topics(prefix=prefix)]
@@ -77,7 +77,7 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Ma
         }
         writer.write_all(pieces, manifest.records, on_progress)
     _delete_heads(admin, prefix, manifest)
-    _adopt_archive(settings, manifest, ids)
+    _adopt(archive, manifest, ids)
     kept = {prefix + topic for topic in outdated(manifest, wanted, prefix)}
     before, now = {spec.topic: spec.config.entries() for spec in meanwhile}, read_cluster(admin, names)
     back = [
@@ -251,8 +251,7 @@ def _delete_heads(admin: AdminClient, prefix: str, manifest: Manifest) -> None:
         future.result(ANSWER_S)
 
 
-def _adopt_archive(settings: Settings, manifest: Manifest, ids: Mapping[str, str]) -> None:
-    archive = MemoryArchive.of(settings)
+def _adopt(archive: MemoryArchive, manifest: Manifest, ids: Mapping[str, str]) -> None:
     for topic in ARCHIVED:
         for number, stored in enumerate(manifest.topics[topic].partitions):
             old = ArchivedPartition(topic, manifest.topics[topic].topic_id, number)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, once, recoveries
+from hmx_pipeline.compiler.recoveries import HELPED, Recovery, after, once, recoveries
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
@@ -130,7 +130,8 @@ def _extracted(
             "fault": _fault(failure.fault, done[at[0]]),
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
-            "after": list(map(_tried, tries)),
+            "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
+            "changed": [list(try_.changed) for try_ in tries],
             "before": done[at[0] - 1].verb if at[0] else "",
             "tries": list(_tries(key.verb, done)),
             "asked": wishes_of(segment),
@@ -139,11 +140,6 @@ def _extracted(
             "acts": acts_of(segment.steps, acted),
         },
     )
-
-
-def _tried(after: After) -> dict[str, Any]:
-    told = {"steps": list(after.steps), "again": after.again, "worked": after.worked}
-    return told | ({"changed": list(after.changed)} if after.changed else {})
 
 
 def _fault(text: str, failed: Action) -> str:

@@ -9,6 +9,7 @@ outcome of the segment counts.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +35,8 @@ _ALIKE: Final = 0.5  # share of common words from which two tools count as simil
 _SHOWN: Final = 5
 _SHOWN_ONCE: Final = 2
 _LOOKED: Final = 3
-"""Fewest sessions in which only looking helped: what was found there may be anything."""
+"""Fewest sessions in which only looking or another value helped: that may have been anything."""
+_OTHER: Final = "another "
 _LETTERS: Final = 4  # shortest value that can show that two actions are about the same thing
 _MOSTLY: Final = 0.8
 _USUAL: Final = 5  # fewest tries after which one can tell what is done before a try anyway
@@ -91,9 +93,9 @@ def arguments(action: Action, steps: Sequence[Step]) -> Arguments:
         given = step.arguments or [(str(at), value) for at, value in enumerate(action.values)]
         return {name: "\n".join(value for other, value in given if other == name) for name, _ in given}
     parts = simple_commands(step.name) if action.verb != EDIT else ()
-    own = next((p for p in parts if verb_of(step.role, " ".join((p.program, *p.words))) == action.verb), None)
-    if own is None:
+    if not parts:
         return {}
+    own = next((p for p in parts if verb_of(step.role, " ".join((p.program, *p.words))) == action.verb), parts[-1])
     words = {str(at): word for at, word in enumerate((step.name, own.program, *own.words))}
     return words | {key: value or "" for key, value in own.options}
 
@@ -127,7 +129,7 @@ def _again(old: Arguments, new: Arguments, *, all_known: bool) -> tuple[str, tup
     if old == new:
         return "same" if all_known else "again", ()
     named = [name for name in sorted(old.keys() | new.keys()) if not name.isdigit()]
-    other = [f"another {name}" for name in named if name in old and name in new and old[name] != new[name]]
+    other = [f"{_OTHER}{name}" for name in named if name in old and name in new and old[name] != new[name]]
     more = [
         f"{name}={new[name]}".rstrip("=")
         for name in named
@@ -165,19 +167,21 @@ class Recovery(NamedTuple):
 
 def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = MappingProxyType({})) -> list[Recovery]:
     """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
-    What only was tried again is left out where something tells more. What worked once only is shown where nothing
-    worked twice. `acts`: by verb the whole action."""
+    What only was tried again is left out where something tells more, and what never was where a try has proved another
+    way. What worked once only is shown where nothing worked twice. `acts`: by verb the whole action."""
     tried: dict[_RecoveryPath, dict[str, bool]] = {}
     forms: dict[_RecoveryPath, list[Mapping[str, Any]]] = {}
     for c in contributions:
-        for after in c.body["after"]:
+        changes = c.body.get("changed") or repeat(())
+        for after, changed in zip(c.body["after"], changes, strict=False):
             way = _way(after["steps"], after["again"])
             if way is not None:
                 seen = tried.setdefault(way, {})
                 seen[c.session_id] = after["worked"] or seen.get(c.session_id, False)
-                forms.setdefault(way, []).append(after)
+                forms.setdefault(way, []).append({**after, "changed": changed})
     verb = contributions[0].body["verb"]
     anyway = _anyway(contributions)
+    proven = any(way.again and sum(seen.values()) >= HELPED for way, seen in tried.items())
     found = []
     for way, seen in tried.items():
         usual, counts = _usual([tuple(after["steps"]) for after in forms[way]]), tally(seen.items())
@@ -185,6 +189,7 @@ def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = 
         words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts, changed)
         others = tally((s, ok) for w, own in tried.items() if w != way and _plain(w, way) for s, ok in own.items())
         beats = _instead(way) or not others.sessions or counts.bound > others.bound
+        beats = beats and not (proven and not way.again)
         telling = bool(verb) and beats and _telling(way, forms[way], counts, changed, anyway, acts)
         found.append(Recovery(words, whole, counts, list(seen.items()), telling))
     ranked = sorted(
@@ -241,7 +246,7 @@ def _telling(
     if way.again not in _TRIED:
         return way.again in acts or any(step in acts and mutates(step) for step in way.steps)
     if changed or (way.again == "same" and not way.steps):
-        return True
+        return counts.successes >= _LOOKED or not all(each.startswith(_OTHER) for each in changed)
     good = [set(after["steps"]) for after in seen if after["worked"]]
     own = [step for step in way.steps if step != EDIT and not _usually(step, good, anyway)]
     return any(map(mutates, own)) or ASK in own or (bool(own) and counts.successes >= _LOOKED)
@@ -255,7 +260,7 @@ def _usually(step: str, good: Sequence[set[str]], anyway: Sequence[set[str]]) ->
 
 def _changed(seen: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the arguments that nearly all tries that worked had otherwise."""
-    good = [after.get("changed", ()) for after in seen if after["worked"]]
+    good = [after["changed"] for after in seen if after["worked"]]
     counts = Counter(name for changed in good for name in changed)
     return sorted(name for name, count in counts.items() if count >= HELPED and count >= _MOSTLY * len(good))
 

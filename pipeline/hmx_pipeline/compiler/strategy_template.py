@@ -94,10 +94,8 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         return None
     counts = outcomes(rests_on)
     names = [step.verb for step in mined.steps]
-    phases = [_phase(order, name, good) for order, name in enumerate(names, 1)]
     # That one looks before one acts is known to whoever reads it.
-    tells = sum(name not in _LOOKS for name in names) > 1 or any(phase["success_criteria"] for phase in phases)
-    active = len(proven) >= _TASKS and tells
+    active = len(proven) >= _TASKS and sum(name not in _LOOKS for name in names) > 1
     goal = _goal([[c for c in good if c.body["task"] == task] for task in used])
     return Finding(
         title=shorten(f"{goal}: {', then '.join(names)}", 120),
@@ -107,7 +105,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         ),
         content={
             "goal": goal,
-            "phases": phases,
+            "phases": [_phase(order, name, good) for order, name in enumerate(names, 1)],
             "applicability_conditions": [_wish(good, task) for task in used][:_CONDITIONS],
             "estimated_complexity": task_schema.complexity(good),
         },

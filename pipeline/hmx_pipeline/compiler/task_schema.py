@@ -38,7 +38,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     if len(good) < _DRAFT_SUCCESSES:
         return None
     found = procedure([run_of(c) for c in contributions])
-    if found is None or not _worth_telling(found):
+    if found is None or not _worth_telling(found, good):
         return None
     told, counts = _verdicts(contributions, found), outcomes(contributions)
     sure = tally(told).bound
@@ -87,12 +87,23 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
     return [(c.session_id, well) for c, well in told if well is not None]
 
 
-def _worth_telling(found: Procedure) -> bool:
-    """Return True if some step that is always done leaves nothing open, and some that changes something, if any does:
-    what only looks, before nobody knows what, leads nowhere."""
-    acting = [step for step in found.steps if _acts(step)] or found.steps
-    required = (step for step in found.steps if not step.optional)
-    return any(map(_settled, acting)) and any(map(_settled, required)) and _said(found)
+def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
+    """Return True if some step that is always done leaves nothing open, and, if most runs change something, some that
+    does: always done, or what a goal asks for. What only looks leads to no goal."""
+    if _is_course(found):
+        return any(map(_telling, found.steps))
+    required = [step for step in found.steps if not step.optional]
+    settled = [step for step in found.steps if _settled(step)]
+    acted = sum(any(mutates(deed.name) for deed in run_of(c).deeds) for c in good)
+    leads = 2 * acted < len(good) or any(
+        _acts(step) and (not step.optional or any(step.template.meant_by(goal.casefold()) for goal in found.goals))
+        for step in settled
+    )
+    return leads and any(step in settled for step in required) and _said(found)
+
+
+def _is_course(found: Procedure) -> bool:
+    return found.alike and len({step.template.program for step in found.steps}) >= _COURSE
 
 
 def _acts(step: ProcedureStep) -> bool:
@@ -105,9 +116,7 @@ def _said(found: Procedure) -> bool:
     different ones; else by more such steps; without any goal, by steps that are mostly the same each time."""
     if not found.goals:
         return 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
-    if found.alike and len({step.template.program for step in found.steps}) >= _COURSE:
-        return True
-    return (4 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
+    return _is_course(found) or (4 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
 
 
 def _telling(step: ProcedureStep) -> bool:

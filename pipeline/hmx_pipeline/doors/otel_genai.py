@@ -8,13 +8,10 @@ is new.
 """
 
 import hashlib
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
-
-import orjson
 
 from hmx_pipeline.contracts.episode import SUBJECT_ID, own_session
 from hmx_pipeline.contracts.ids import keyed_id
@@ -27,10 +24,18 @@ from hmx_pipeline.doors.otel_messages import (
     Chat,
     ChatMessage,
     ToolUse,
-    arguments_of,
-    as_json,
     chat_of,
     chat_of_events,
+)
+from hmx_pipeline.doors.otel_tools import (
+    ToolRun,
+    exception,
+    first_text,
+    result_of,
+    says_failed,
+    tool_name,
+    tool_run,
+    written,
 )
 from hmx_pipeline.doors.otlp import FIRST_NS, Json, OtelRecord
 
@@ -44,22 +49,15 @@ AGENT: Final = "default"
 _OPERATION: Final = "gen_ai.operation.name"
 _CHATS: Final = frozenset(("chat", "text_completion", "generate_content", "completion", "llm"))
 _TOOLS: Final = frozenset(("execute_tool", "tool"))
-_AROUND: Final = frozenset(("invoke_agent", "create_agent", "invoke_workflow", "agent", "chain", "workflow", "task"))
+_AROUND: Final = frozenset(
+    ("invoke_agent", "create_agent", "invoke_workflow", "agent", "chain", "workflow", "task", "execute_task")
+)
 _SESSION: Final = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
 _SUBJECT: Final = ("user.id", "enduser.id", "traceloop.association.properties.user_id")
 _NAMED: Final = ("gen_ai.agent.name", "gen_ai.agent.id", "agent.name")
 _MODEL: Final = ("gen_ai.request.model", "llm.model_name")
-_TOOL: Final = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
-_GIVEN: Final = ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.input")
-_RESULT: Final = ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
 _BAD: Final = frozenset(("fail", "failed", "false", "incorrect", "bad", "no", "negative", "irrelevant", "unsafe"))
 """Labels of evaluations."""
-
-_FAILURE: Final = re.compile(
-    r"\W*(?:(?:an? |the |tool |execution |command )*(?:error|exception|failed|failure)\b"
-    r"|traceback \(most recent|[\w.]*(?:error|exception):)",
-    re.IGNORECASE,
-)
 
 
 class Sender(NamedTuple):
@@ -115,11 +113,12 @@ class _Mapping:
         self._subjects: dict[str, str] = {}
         self._announced: dict[tuple[str, str], list[ToolUse]] = defaultdict(list)
         """Trace and tool → calls that models have asked for, and no span has told of yet."""
+        self._by_id: dict[tuple[str, str], ToolUse] = {}
         self._failing: set[str] = set()
         """Traces of which a failure was told: it ends the spans around it, too."""
         for one in records:
             for known, names in ((self._sessions, _SESSION), (self._subjects, _SUBJECT)):
-                if one.trace_id and (value := _first(one.attributes, names)):
+                if one.trace_id and (value := first_text(one.attributes, names)):
                     known.setdefault(one.trace_id, value)
 
     def done(self) -> Mapped:
@@ -150,7 +149,7 @@ class _Mapping:
         elif kind == "chat":
             self._chat(index, chat_of(record))
         elif kind == "tool":
-            self._add(index, list(_tool(record, self._announced[record.trace_id, _tool_name(record)])))
+            self._add(index, list(_tool(record, tool_run(record, self._announced[record.trace_id, tool_name(record)]))))
         elif kind == "around" and record.failed and record.trace_id not in self._failing:
             self._add(index, [_Drafted(_error(record))])
         elif kind != "around":
@@ -168,35 +167,38 @@ class _Mapping:
     def _chat(self, index: int, chat: Chat) -> None:
         record = self._records[index]
         self._mapped.left_out.update(chat.unread)
+        drafts = [*self._news(record, chat.told), *_answers(record, chat.said)]
         for call in (call for one in chat.said for call in one.calls):
             known = self._announced[record.trace_id, call.name]
             known += [call] if len(known) < ANNOUNCED else []
-        drafts = [*self._news(chat.told), *_answers(record, chat.said)]
+            self._by_id[record.trace_id, call.call_id] = call
         if record.failed:
             drafts.append(_Drafted(_error(record)))
         self._add(index, drafts)
 
-    def _news(self, told: list[ChatMessage]) -> Iterator[_Drafted]:
-        """Yield what was told since the model's last words: it alone is new."""
-        ended = max((at for at, one in enumerate(told) if one.role == "assistant"), default=-1)
-        last = told[ended] if ended >= 0 else ChatMessage("assistant")
-        asked = next((one.text for one in reversed(told[: max(0, ended)]) if one.role == "user" and one.text), "")
+    def _news(self, record: OtelRecord, told: list[ChatMessage]) -> Iterator[_Drafted]:
+        """Yield what was told since the model's last words: it alone is new. What came before makes it one event; where
+        nothing did, the trace does."""
+        said = [one for one in told if one.role != "system"]
+        ended = max((at for at, one in enumerate(said) if one.role == "assistant"), default=-1)
         calls: defaultdict[str, list[ToolUse]] = defaultdict(list)
-        for call in reversed(last.calls):
+        for call in reversed(said[ended].calls if ended >= 0 else ()):
             calls[call.call_id].append(call)
-        before, ended_with = _digest(asked, last.text), _digest(last.text, [call[:2] for call in last.calls])
-        seen: Counter[str] = Counter()
-        for one in told[ended + 1 :]:
-            for answer in one.answers:
-                known = calls[answer.call_id]
-                call = known.pop() if known else ToolUse(answer.call_id, answer.name, {})
+        before = _digest("" if ended >= 0 else record.trace_id, said[: ended + 1])
+        for one in said[ended + 1 :]:
+            before = _digest(before, one)
+            for place, answer in enumerate(one.answers):
+                if calls[answer.call_id]:
+                    call = calls[answer.call_id].pop()
+                else:  # the model's server remembers it
+                    known = self._by_id.get((record.trace_id, answer.call_id))
+                    call = known or ToolUse(answer.call_id, answer.name, {})
                 if call.name:
-                    yield from _outcome(call, answer.result, _digest(before, *call))
+                    yield from _outcome(call, answer.result, f"{before}/{place}")
                 else:
                     self._mapped.left_out["results without a call"] += 1
             if one.role == "user" and one.text.strip():
-                seen[one.text] += 1
-                yield _Drafted(_message("user", one.text, f"said/{_digest(ended_with, one.text, seen[one.text])}"))
+                yield _Drafted(_message("user", one.text, f"said/{before}"))
         if left := sum(map(len, calls.values())):
             self._mapped.left_out["calls without a result"] += left
 
@@ -209,18 +211,18 @@ class _Mapping:
         if len(self._mapped.events) + len(drafts) > EVENTS:
             self._mapped.refused[f"beyond {EVENTS} events of a request"] += 1
             return
-        subject = _first(record.attributes, _SUBJECT) or self._subjects.get(record.trace_id) or sender.subject
-        about = {"model": _first(record.attributes, _MODEL), SUBJECT_ID: subject}
-        service = _first(record.resource, ("service.name",))
+        subject = first_text(record.attributes, _SUBJECT) or self._subjects.get(record.trace_id) or sender.subject
+        about = {"model": first_text(record.attributes, _MODEL), SUBJECT_ID: subject}
+        service = first_text(record.resource, ("service.name",))
         service = "" if service.startswith("unknown_service") else service  # what SDKs say where nobody has named it
-        tags = [tag for tag in (service, _first(record.resource, ("deployment.environment.name",))) if tag]
+        tags = [tag for tag in (service, first_text(record.resource, ("deployment.environment.name",))) if tag]
         for part, (draft, mark, unless) in enumerate(drafts):
             event_id = keyed_id(sender.tenant, session, draft.key)
             event = {
                 "hmx_version": HMX_VERSION,
                 "event_id": event_id,
                 "event_type": draft.event_type,
-                "agent_id": _first(record.attributes, _NAMED) or sender.agent or service or AGENT,
+                "agent_id": first_text(record.attributes, _NAMED) or sender.agent or service or AGENT,
                 "tenant_id": sender.tenant,
                 "session_id": session,
                 "timestamp": format_ms(record.end_ns // NS_PER_MS),
@@ -237,17 +239,17 @@ class _Mapping:
 
     def _session(self, record: OtelRecord) -> str:
         """Return its session, empty for none; of a bound key its own, so that ids of two people never meet."""
-        session = _first(record.attributes, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
+        session = first_text(record.attributes, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
         return own_session(self._sender.subject, session) if self._sender.subject and session else session
 
     def _inside_its_like(self, record: OtelRecord, kind: str) -> bool:
         """Return whether a span only repeats one around it, as where two libraries tell of the same request."""
-        mine = _tool_name(record) if kind == "tool" else ""
+        mine = tool_name(record) if kind == "tool" else ""
         for _ in range(16):
             around = self._spans.get((record.trace_id, record.parent_id))
             if around is None:
                 return False
-            if _kind(around) == kind and (not mine or _tool_name(around) == mine):
+            if _kind(around) == kind and (not mine or tool_name(around) == mine):
                 return True
             record = around
         return False
@@ -294,9 +296,9 @@ def _message(role: str, text: str, key: str) -> DraftEvent:
 
 def _outcome(call: ToolUse, result: Any, digest: str) -> Iterator[_Drafted]:
     """Yield a call and its result from a history. Only the result's own words tell whether the call succeeded."""
-    told, found = f"tool/{call.name}", _result(result)
+    told, found = f"tool/{call.name}", result_of(result)
     yield _Drafted(_called(call, f"call/{digest}"), unless=told)
-    content = {"tool_name": call.name, "call_id": call.call_id, "result": found, "success": not _says_failed(found)}
+    content = {"tool_name": call.name, "call_id": call.call_id, "result": found, "success": not says_failed(found)}
     yield _Drafted(DraftEvent("tool_result", content, f"result/{digest}"), unless=told)
 
 
@@ -305,94 +307,25 @@ def _called(call: ToolUse, key: str) -> DraftEvent:
     return DraftEvent("tool_call", content, key)
 
 
-def _tool(record: OtelRecord, announced: list[ToolUse]) -> Iterator[_Drafted]:
-    """Yield a call and its result from a tool's span."""
-    given, name = record.attributes, _tool_name(record)
-    ok, result = not record.failed and not given.get("error.type"), _told(given, _RESULT)
-    call_id = str(given.get("gen_ai.tool.call.id") or "")
-    match result:  # LangChain's message of a result
-        case {"data": {"content": inner, "tool_call_id": named, **rest}} | {
-            "content": inner, "tool_call_id": named, **rest
-        }:  # fmt: skip
-            ok, result, call_id = ok and rest.get("status") != "error", as_json(inner), call_id or str(named)
-    if not ok:
-        result = _exception(record, "message") or record.status or result or str(given.get("error.type") or "")
-    call = _asked(call_id, _told(given, _GIVEN), announced)
-    call = call._replace(call_id=call.call_id or record.span_id, name=name)
+def _tool(record: OtelRecord, run: ToolRun) -> Iterator[_Drafted]:
+    key, name = f"{record.trace_id}/{record.span_id}", run.call.name
     content = {
         "tool_name": name,
-        "call_id": call.call_id,
-        "result": _result(result),
-        "success": ok,
+        "call_id": run.call.call_id,
+        "result": run.result,
+        "success": run.ok,
         "duration_ms": (record.end_ns - record.start_ns) / NS_PER_MS,
     }
-    key = f"{record.trace_id}/{record.span_id}"
-    yield _Drafted(_called(call, f"{key}/call"), mark=f"tool/{name}")
+    yield _Drafted(_called(run.call, f"{key}/call"), mark=f"tool/{name}")
     yield _Drafted(DraftEvent("tool_result", content, f"{key}/result"))
 
 
-def _told(given: Json, names: tuple[str, ...]) -> Any:
-    return as_json(next((given[one] for one in names if one in given), None))
-
-
-def _asked(call_id: str, given: Any, announced: list[ToolUse]) -> ToolUse:
-    """Return the call that a span is of. If it lacks the id or the arguments, a model's words have them."""
-    match given:
-        case {"kwargs": dict(inner)} | {"inputs": dict(inner)}:  # OpenLLMetry's form
-            given = inner
-    whole = isinstance(given, dict)
-    fitting = [call for call in announced if call.call_id == call_id]
-    if not call_id:
-        fitting = [one for one in announced if given in (None, one.arguments, *one.arguments.values())]
-    if len(fitting) != 1:
-        return ToolUse(call_id, "", arguments_of(given))
-    announced.remove(fitting[0])
-    return fitting[0]._replace(arguments=given) if whole else fitting[0]
-
-
-def _tool_name(record: OtelRecord) -> str:
-    named = _first(record.attributes, _TOOL) or record.name.removeprefix("execute_tool ").removeprefix("tools/call ")
-    return cut(named or "tool", 256)
-
-
-def _result(given: Any) -> Json:
-    found = as_json(given)
-    if isinstance(found, dict):
-        kept: Json = bounded(found)
-        return kept
-    return {"text": cut(found if isinstance(found, str) else "" if found is None else _written(found))}
-
-
-def _says_failed(result: Json) -> bool:
-    """Return whether a result for the model says that its call failed, as frameworks and most tools put it."""
-    text, status = result.get("text"), result.get("status")
-    return (
-        any(result.get(name) for name in ("error", "isError", "is_error"))
-        or any(result.get(name) is False for name in ("success", "ok"))
-        or (isinstance(status, str) and status.lower() in ("error", "failed", "failure"))
-        or (isinstance(text, str) and _FAILURE.match(text[:200]) is not None)
-    )
-
-
 def _error(record: OtelRecord) -> DraftEvent:
-    kind = str(record.attributes.get("error.type") or _exception(record, "type") or "error")
-    message = _exception(record, "message") or record.status
+    kind = str(record.attributes.get("error.type") or exception(record, "type") or "error")
+    message = exception(record, "message") or record.status
     content = {"error_type": cut(kind, 256), "message": cut(message), "stack": "", "recoverable": True}
     return DraftEvent("error", content, f"{record.trace_id}/{record.span_id}/error")
 
 
-def _exception(record: OtelRecord, part: str) -> str:
-    found = (event.attributes.get(f"exception.{part}") for event in record.events if event.name == "exception")
-    return next((value for value in found if isinstance(value, str)), "")
-
-
-def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next((value for value in map(fields.get, names) if isinstance(value, str) and value), "")
-
-
 def _digest(*parts: Any) -> str:
-    return hashlib.sha256(_written(parts).encode()).hexdigest()[:32]
-
-
-def _written(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    return hashlib.sha256(written(parts).encode()).hexdigest()[:32]

@@ -15,6 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from hmx_pipeline.observe.logs import said
 from hmx_pipeline.observe.metrics import exposition
+from hmx_pipeline.settings import SettingsError
 
 LOG: Final = logging.getLogger("hmx.health")
 TEXT: Final = "text/plain; charset=utf-8"
@@ -42,7 +43,7 @@ class HealthServer(ThreadingHTTPServer):
 
 
 def serve_health(host: str, port: int, health: Health) -> ThreadingHTTPServer:
-    """Serves in a daemon thread. Raises OSError if the port is taken."""
+    """Serves in a daemon thread. Raises SettingsError if it can't listen there."""
     checks: dict[str, Callable[[], Answer]] = {
         "/livez": health.live,
         "/startupz": health.started,
@@ -71,6 +72,12 @@ def serve_health(host: str, port: int, health: Health) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
             LOG.debug(format, *args)
 
-    server = HealthServer((host, port), HealthHandler)
+    try:
+        server = HealthServer((host, port), HealthHandler)
+    except OSError as error:
+        detail = (
+            f"can't listen on {host}:{port}: {error.strerror}. Set HMX_HOST or this process's HMX_…_PORT: `hmx doctor`"
+        )
+        raise SettingsError(detail) from None
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return server

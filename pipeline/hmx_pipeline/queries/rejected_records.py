@@ -4,13 +4,12 @@ Enters: settings; a tenant. Leaves: `DeadLetter`s, and views for JSON. A letter 
 tenant, whatever key it came under; what names none is nobody's. Raises what reading Kafka raises.
 """
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-from confluent_kafka import Message
+from confluent_kafka import Consumer, Message
 
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.episode import owner_in, subject_of
@@ -20,21 +19,21 @@ from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.redaction import TooCostlyError, redact
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_assigned
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.kafka.range_reader import BOUNDED
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS_DLQ
 
 NEWEST: Final = 400
 """Newest offsets read of each partition; `hmx dlq` reads all."""
-_STRETCH: Final = 100
+STRETCH: Final = 50
 """Offsets read at a time, from the end backwards."""
-READ_BYTES: Final = 8 * MB
-"""So many bytes are read of a partition at most, and one stretch beyond."""
-VALUE_BYTES: Final = 16 * 1024
-"""A longer value is not shown."""
-_BOUNDED: Final[dict[str, Any]] = {"queued.min.messages": _STRETCH, "queued.max.messages.kbytes": 8 * 1024}
+READ_BYTES: Final = 16 * MB
+"""So many bytes are read at most, and one stretch of each partition beyond."""
+VALUE_BYTES: Final = 8 * 1024
+"""A longer value is neither kept nor shown."""
 _ADVICE: Final = {str(reason): reason.advice for reason in Reason}
 
 
@@ -106,26 +105,19 @@ def _subject(value: bytes, session: str) -> str:
 
 def newest(settings: Settings) -> tuple[list[DeadLetter], bool]:
     """Returns the newest letters first, and whether these are all."""
-    partitions = existing_topics(settings, EVENTS_DLQ)[EVENTS_DLQ]
-    found: list[DeadLetter] = []
-    complete = True
-    with closing(Cluster(settings.require_kafka())) as cluster:
+    topic, partitions = settings.topic_prefix + EVENTS_DLQ, existing_topics(settings, EVENTS_DLQ)[EVENTS_DLQ]
+    kafka, found, complete = settings.require_kafka(), list[DeadLetter](), True
+    with closing(Cluster(kafka)) as cluster, closing(Consumer(consumer_config(kafka, **BOUNDED))) as consumer:
         for partition in range(partitions):
-            low, high = cluster.watermarks(settings.topic_prefix + EVENTS_DLQ, partition)
+            low, high = cluster.watermarks(topic, partition)
             begin, size = high, 0
-            while begin > max(low, high - NEWEST) and size < READ_BYTES:
-                begin, end = max(low, begin - _STRETCH), begin
-                some = list(_read(settings, partition, Watermarks(begin, end)))
-                size += sum(letter.size for letter in some)
-                found += some
+            while begin > max(low, high - NEWEST) and size < READ_BYTES // partitions:
+                begin, end = max(low, begin - STRETCH), begin
+                for message in read_assigned(consumer, topic, partition, Watermarks(begin, end)):
+                    found.append(letter_of(message, partition))
+                    size += found[-1].size
             complete = complete and begin <= low
     return sorted(found, key=lambda letter: -letter.rejected), complete
-
-
-def _read(settings: Settings, partition: int, marks: Watermarks) -> Iterator[DeadLetter]:
-    topic = settings.topic_prefix + EVENTS_DLQ
-    for message in read_partition(settings.require_kafka(), topic, partition, marks, **_BOUNDED):
-        yield letter_of(message, partition)
 
 
 def letter_of(message: Message, partition: int) -> DeadLetter:

@@ -56,9 +56,11 @@ _IMPERATIVE: Final = re.compile(
     re.IGNORECASE,
 )
 _RESUME: Final = cue("resume")
-_RESUMING: Final = cue("resuming")
+_DOUBT: Final = cue("doubt")
 HANDOFF: Final = "handoff"
 """Entity type of what a session hands over."""
+_ASKED_FOR: Final = ((_RESUME, cue("resuming"), HANDOFF), (_DOUBT, cue("doubting"), "unknown"))
+"""Questions for what says nothing in their words, the words around them, and the word that finds it."""
 _QUOTED: Final = re.compile(r"[\"“`']([^\"”`'\n]{2,60})[\"”`']")
 _NAMED: Final = re.compile(
     r"(?<![.!?:\n] )(?<!^)\b[A-Z][\w-]+(?: [A-Z][\w-]+)*|\b\w+(?:[./_:#-]\w+)+\b|#?\b[A-Za-z]+\d[\w-]*", re.MULTILINE
@@ -115,10 +117,12 @@ def plan(request: PackRequest, embed: Embed | None = None) -> RetrievalPlan:
     kept = sorted(found, key=lambda word: (-len(word), word))[:QUERY_TERMS]
     asked = tuple(sorted(set(stems(kept))))
     timing = frozenset(terms(mention(request.query) or ""))
-    if resumes := _RESUME.search(request.query) is not None:  # no handoff says so in these words
-        about = set(terms(_RESUMING.sub(" ", _RESUME.sub(" ", request.query)))).intersection(asked)
-        timing |= frozenset(asked).difference(about) | frozenset(terms(HANDOFF) if about else ())
-        asked, resumes = tuple(sorted({*asked, *terms(HANDOFF)})), not about
+    resumes = False
+    for wanted, around, name in _ASKED_FOR:
+        if wanted.search(request.query) is not None:
+            about = set(terms(around.sub(" ", wanted.sub(" ", request.query)))).intersection(asked)
+            timing |= frozenset(asked).difference(about) | frozenset(terms(name) if about else ())
+            asked, resumes = tuple(sorted({*asked, *terms(name)})), resumes or (name == HANDOFF and not about)
     as_of = None if request.as_of is None else milliseconds(request.as_of)
     ids = frozenset(terms(" ".join(ids_in(request.query))))
     return RetrievalPlan(

@@ -151,6 +151,8 @@ def _unreachable(store: Store) -> str | None:
     try:
         store.ping()
         store.refuse_eviction()
+        if store.layouts.replaces() and not (whole := store.completeness()).complete:
+            return f"{whole}; until then the version before this one serves from its own layout"
     except (StoreUnavailableError, EvictingError) as error:
         return str(error)
     return None

@@ -11,7 +11,6 @@ from typing import Annotated, Final
 import orjson
 from confluent_kafka import KafkaException
 from fastapi import APIRouter, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from hmx_pipeline.contracts.limits import ID_BYTES
@@ -19,6 +18,7 @@ from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.queries.rejected_records import DeadLetter
 from hmx_pipeline.service.access import Operator, grant_of
+from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.streams import erased_of
 from hmx_pipeline.service.ttl_cache import TtlCache
@@ -50,7 +50,8 @@ async def get_dead_letters(
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, detail) from None
     seen = ("", tenant) if grant_of(request).open else (tenant,)
     theirs = [one for one in found if one.tenant in seen and reason in ("", one.reason) and not _gone(erased, one)]
-    return Response(await run_in_threadpool(_told, theirs, complete, limit), media_type=JSON)
+    turns: FairTurns = request.app.state.reading
+    return Response(await turns.run(tenant, _told, theirs, complete, limit), media_type=JSON)
 
 
 def _gone(erased: Erasures, letter: DeadLetter) -> bool:

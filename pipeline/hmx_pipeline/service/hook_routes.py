@@ -45,11 +45,14 @@ _BODY: Final[dict[str, Any]] = {
         "content": {JSON: {"schema": {"type": "object", "description": "The JSON that Claude Code gives a hook"}}},
     }
 }
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "What a hook of Claude Code answers", "content": {JSON: {"schema": {"type": "object"}}}}
+}
 Deadline = Annotated[int | None, Header(alias="X-HMX-Deadline-Ms", ge=1, le=LATEST_MS)]
 Delivery = Annotated[str, Header(alias="X-HMX-Delivery", max_length=128)]
 
 
-@router.post("/v1/hooks/claude-code", openapi_extra=_BODY)
+@router.post("/v1/hooks/claude-code", openapi_extra=_BODY, responses=_ANSWERS)
 async def post_claude_code_hook(
     request: Request, tenant: Writer, deadline_ms: Deadline = None, delivery: Delivery = ""
 ) -> Response:

@@ -66,19 +66,22 @@ async def post_logs(request: Request, tenant: Writer) -> Response:
 
 async def _exported(request: Request, tenant: str, read: Callable[..., Export], unit: str) -> Response:
     protobuf = media_type(request, (PROTOBUF, JSON), ("identity", "gzip")) == PROTOBUF
-    body, grant, packed = await read_body(request, BODY_BYTES), grant_of(request), coding(request) == "gzip"
+    body, grant = await read_body(request, BODY_BYTES), grant_of(request)
+    if coding(request) == "gzip":
+        turns: FairTurns = request.app.state.parsing
+        body = await turns.run(tenant, unpacked, body, BODY_BYTES)
+        request.app.state.bodies.hold(request.scope, len(body))
     sender = Sender(tenant, grant.agent or "", grant.subject or "")
 
     def reading() -> _ReadExport:
         try:
-            export = read(unpacked(body, BODY_BYTES) if packed else body, protobuf=protobuf)
+            export = read(body, protobuf=protobuf)
         except OtlpError as error:
             raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
         mapped = map_records(export.records, sender)
         return _ReadExport(export, mapped, [orjson.dumps(one.event) for one in mapped.events])
 
-    turns: FairTurns = request.app.state.parsing
-    export, mapped, values = await (turns.run(tenant, reading) if packed else parsed(request, tenant, body, reading))
+    export, mapped, values = await parsed(request, tenant, body, reading)
     reasons = await _append(request, tenant, mapped.events, values)
     refused = export.refused + mapped.refused + Counter(reasons.values())
     for result, count in {**mapped.left_out, EventStatus.REJECTED: refused.total()}.items():

@@ -89,9 +89,7 @@ class MemoryCheck:
             if self._unread is None:
                 check_rights(settings.require_kafka(), "service", settings.topic_prefix)
                 self._unread = ConsumerLag(settings.require_kafka(), settings.topic_prefix, MEMORY_ANSWER_S)
-            at, whole = self._store.positions(), self._store.completeness()
-            if not whole.complete and self._store.layouts.replaces():
-                return f"{whole}; an earlier layout is still there for the version before this one"
+            at = self._store.positions()
             positions = {place: at.get("{}/{}".format(*place), 0) for place in self._unread.places(MATERIALISED)}
             fresh, why = verdict(list(self._unread.behind(positions).values()), settings.ready_lag_s)
         except (KafkaException, StoreUnavailableError) as error:

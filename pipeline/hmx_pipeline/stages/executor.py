@@ -172,6 +172,7 @@ class Executor:
         tx, whole_fold, condemned = self._tx, self.fold, self.condemned
         fold = whole_fold.fold
         tx.refused = refused = {one.offset for one in self.unsendable if not one.topic}
+        tx.coming = (one for one in records if one.offset not in condemned and one.offset not in refused)
         self._start()
         if whole_fold.unfinished is not None:
             yield from self._finish(0)

@@ -384,13 +384,18 @@ class PatternsFold:
         if cuts == (known.cuts or {}):
             return
         tx.put(key, known.model_copy(update={"cuts": cuts}))
+        ruled = {}
+        for pattern in self._published(tx, tenant_id):
+            state: PatternState = tx.get(pattern)
+            if state.rulings:
+                ruled[pattern] = [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
         taken = [(key, self._maps.taken_by(each)) for key, each in self._maps.of_tenant(tenant_id)]
-        gone = [(key, policy) for key, policy in taken if policy]
+        gone = [(key, policy) for key, policy in taken if policy and not ruled.get(pattern_of(key))]
         stale = self._drop(tx, [key for key, _ in gone])
-        for pattern in sorted({*stale, *self._published(tx, tenant_id)}):
-            state: PatternState = tx.get(pattern) or PatternState()
-            rulings = [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
-            if pattern in stale or len(rulings) < len(state.rulings):
+        for pattern in sorted({*stale, *ruled}):
+            state = tx.get(pattern) or PatternState()
+            rulings = ruled.get(pattern, [])
+            if pattern in stale or rulings != state.rulings:
                 left = {"forgets": state.forgets or not rulings, "speak_at": tx.clock, "rulings": rulings}
                 tx.put(pattern, state.model_copy(update=left))
         for _, policy in gone:

@@ -52,7 +52,7 @@ from hmx_pipeline.contracts.limits import (
 )
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason, Rejection
-from hmx_pipeline.contracts.retention import RETENTION, Retention
+from hmx_pipeline.contracts.retention import RETENTION, RetainedPast, Retention
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.control_records import (
@@ -63,7 +63,6 @@ from hmx_pipeline.intake.control_records import (
     is_rerouted_copy,
     reroute_header,
 )
-from hmx_pipeline.intake.decode import decode
 from hmx_pipeline.intake.steps import step_of
 from hmx_pipeline.ordering.window import (
     Cursor,
@@ -90,6 +89,7 @@ from hmx_pipeline.stages.erased_sessions import (
     waiting_and_erased,
 )
 from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
+from hmx_pipeline.stages.reading_ahead import ReadingAhead
 from hmx_pipeline.stages.segmenting import Segmenting, only_reinforces
 from hmx_pipeline.stages.session_owners import disown, recalled, remember
 from hmx_pipeline.stages.session_state import (
@@ -99,7 +99,6 @@ from hmx_pipeline.stages.session_state import (
     Indexes,
     PassingBarrier,
     ReleasedEvent,
-    RetainedPast,
     SessionState,
     barrier_key,
     decode_state,
@@ -154,6 +153,7 @@ class SessionsFold:
         self.changed = self._indexes.changed
         self._segmenting = Segmenting(evidence_partitions)
         self._turns = WorkTurns()
+        self._ahead = ReadingAhead()
 
     def reject(self, tx: Tx, record: Record, rejection: Rejection) -> None:
         tx.emit(dead_letter(EVENTS, EVENTS_DLQ, record, rejection))
@@ -161,7 +161,7 @@ class SessionsFold:
         tx.count(f"{Outcome.REJECTED}.{rejection.reason}")
 
     def fold(self, tx: Tx, record: Record) -> None:
-        accepted = decode(record.value)
+        accepted = self._ahead.decoded(tx, record)
         if isinstance(accepted, Rejection):
             self.reject(tx, record, accepted)
         elif accepted.control:

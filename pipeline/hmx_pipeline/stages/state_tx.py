@@ -47,8 +47,8 @@ class Codec(Protocol):
 class Tx:
     __slots__ = (
         "_appended", "_begun", "_changed", "_codec", "_deadline", "_dirty", "_journals", "_packed_at", "_removed",
-        "_scheduled", "_state", "_undo", "_warm", "_warm_before", "_written", "appends", "clock", "counted", "largest",
-        "offset", "outputs", "partition", "refused", "timers", "trims",
+        "_scheduled", "_state", "_undo", "_warm", "_warm_before", "_written", "appends", "clock", "coming", "counted",
+        "largest", "offset", "outputs", "partition", "refused", "timers", "trims",
     )  # fmt: skip
 
     def __init__(self, partition: int, codec: Codec) -> None:
@@ -71,6 +71,8 @@ class Tx:
         self.timers: list[tuple[int, str]] = []
         """A heap of (deadline, key)."""
         self._scheduled: dict[str, int] = {}
+        self.coming: Iterator[Any] = iter(())
+        """The batch's records that will be folded; a fold may read ahead in them."""
         self.refused: set[int] = set()
         """Offsets of records whose own output Kafka has refused."""
         self._undo: list[tuple[str, Any]] = []

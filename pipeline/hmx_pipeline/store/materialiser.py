@@ -113,8 +113,8 @@ class Materialiser:
         self._beat = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Serves health and metrics, and reads until stopped. Raises MaterialiserError, and OSError if the port is
-        taken."""
+        """Serves health and metrics, and reads until stopped. Raises MaterialiserError, and SettingsError if the
+        port is taken."""
         server = serve_health(*self._address, self)
         gc.freeze()  # never collected, so collections need not scan it
         gc.set_threshold(*COLLECT)

@@ -247,3 +247,123 @@ def test_to_give_up_what_was_wanted_is_no_way_out() -> None:
         runs.append(one)
     (found,) = compiled(runs, "failure_playbook")
     assert [step.split(" (")[0] for step in found.content["recovery_steps"]] == ["Repair order"]
+
+
+def _refused(number: int, *, steps: tuple[str, ...] = (), subject: str = "", **retry: str) -> Script:
+    """A change of an order is refused, these steps are done, and it is tried once more with other arguments."""
+    one = Script(f"s{number}", subject=subject)
+    given = {"order": f"W{number}17", "item": f"{number}88", "card": f"c-{number}5"}
+    one.tool("change_item", ok=False, arguments=tuple(given.items()), error="no such item", kind="Refused")
+    one.tools(steps)
+    one.tool("change_item", arguments=tuple((given | retry).items()))
+    return one
+
+
+def test_a_recovery_names_the_arguments_that_changed() -> None:
+    (found,) = compiled([_refused(n, item=f"{n}99") for n in range(3)], "failure_playbook")
+    assert found.content["recovery_actions"] == ["Try again with another item (worked in 3 of 3 sessions)"]
+    (added,) = compiled([_refused(n, mode="force") for n in range(2)], "failure_playbook")
+    assert added.content["recovery_actions"] == ["Try again with mode=force (worked in 2 of 2 sessions, still young)"]
+    assert [found.status, added.status] == [Status.ACTIVE, Status.ACTIVE]
+
+
+def test_that_everything_was_changed_names_nothing() -> None:
+    runs = [_refused(n, order=f"W{n}1", item=f"{n}99", card=f"d-{n}") for n in range(3)]
+    (found,) = compiled(runs, "failure_playbook")
+    assert found.content["recovery_actions"] == ["Try again with other arguments (worked in 3 of 3 sessions)"]
+    assert found.status is Status.DRAFT
+
+
+def test_what_one_subject_added_is_not_told_to_others() -> None:
+    runs = [_refused(n, subject="ana", mode="zanzibar") for n in range(3)]
+    one = Script("s9", subject="bo")
+    one.tool("change_item", ok=False, error="no such item", kind="Refused")
+    one.tool("find_item")
+    (found,) = compiled([*runs, one], "failure_playbook")
+    assert found.subject == ""
+    assert "zanzibar" not in str(found)
+
+
+def _test_run(number: int, failed: str, *, edits: bool = False, passes: bool = True) -> Script:
+    """A runner is missing, and the same file is tested by another one."""
+    one = Script(f"s{number}")
+    file = f"pkg/tests/test_{number}.py"
+    one.user(f"Mend the parser, see {file}")
+    run = one.add(Role.TEST, name=f"{failed} {file}", ok=False)
+    one.add(Role.ERROR, name="Missing", text="runner is not there", parent=run)
+    one.command("ls bin")
+    if edits:
+        one.add(Role.ACTION, name="edit", text=file, ok=True)
+    one.add(Role.TEST, name=f"bin/test {file}", ok=passes)
+    one.add(Role.ACTION, name="edit", text=file, ok=True)
+    return one
+
+
+def test_another_action_to_the_same_end_is_judged_by_its_own_result() -> None:
+    for failed in ("pytest", "python -m pytest"):
+        runs = [_test_run(n, failed, passes=n < 3) for n in range(4)]
+        for one in runs:
+            one.feedback("negative")  # of something else
+        (found,) = compiled(runs, "failure_playbook")
+        (way,) = found.content["recovery_actions"]
+        assert way.startswith("Run `ls bin`, then run `bin/test ")
+        assert way.endswith("` instead (worked in 3 of 4 sessions)")
+
+
+def test_what_was_never_tried_again_counts_only_where_no_try_proves_anything() -> None:
+    runs = [_test_run(n, "pytest") for n in range(2)]
+    for number in range(2, 8):
+        one = Script(f"s{number}")
+        file = f"pkg/tests/test_{number}.py"
+        one.user(f"Mend the parser, see {file}")
+        run = one.add(Role.TEST, name=f"pytest {file}", ok=False)
+        one.add(Role.ERROR, name="Missing", text="runner is not there", parent=run)
+        one.command(f"python {file}")
+        one.feedback("positive")
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    assert "bin/test" in str(found.content["recovery_actions"])
+    assert "python" not in str(found.content["recovery_actions"])
+
+
+def test_another_action_proves_nothing_after_a_change() -> None:
+    (found,) = compiled([_test_run(n, "pytest", edits=True) for n in range(4)], "failure_playbook")
+    assert "instead" not in str(found.content)
+
+
+def test_what_is_done_before_every_try_is_no_recovery() -> None:
+    def status(*, anyway: bool) -> Status:
+        runs = []
+        for number in range(4):
+            one = Script(f"s{number}")
+            one.user("Please mend it")
+            for _ in range(4):
+                one.tools(["format_it"] if anyway else [])
+                one.command("make lint")
+            one.command("make lint", ok=False, error="broken rule", kind="Lint")
+            one.tool("format_it")
+            one.add(Role.ACTION, name="edit", text="a.go", ok=True)
+            one.command("make lint")
+            runs.append(one)
+        (found,) = compiled(runs, "failure_playbook")
+        return found.status
+
+    assert [status(anyway=True), status(anyway=False)] == [Status.DRAFT, Status.ACTIVE]
+
+
+def test_what_only_looks_is_no_procedure_where_the_runs_change_something() -> None:
+    def found(*more: str) -> dict[Pattern, ArtifactCandidate]:
+        runs = []
+        for number in range(6):
+            one = Script(f"s{number}")
+            one.user(f"Cancel the order W{number}17 please")
+            one.tool("get_order", arguments=(("order", f"W{number}17"),))
+            for name in more:
+                one.tool(name.format(number), arguments=(("order", f"W{number}17"),))
+            one.feedback("positive")
+            runs.append(one)
+        return tasks([run_of(one.segment()) for one in runs])
+
+    assert len(found()) == 1, "where all only look, looking is the task"
+    assert found("change_{}_way") == {}
+    assert len(found("cancel_order")) == 1

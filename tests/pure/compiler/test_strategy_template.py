@@ -75,6 +75,14 @@ def test_one_proven_task_alone_is_no_strategy(counts: tuple[int, int], status: s
     assert (found and found.status) == status
 
 
+def test_to_look_before_one_acts_is_no_strategy_worth_showing() -> None:
+    looking = [c.saying(phases=c.body["phases"][:2]) for c in history((6, 5))]
+    found = strategy(looking)
+    assert found is not None
+    assert [phase["name"] for phase in found.content["phases"]] == ["inspect", "modify"]
+    assert found.status is Status.DRAFT
+
+
 def test_tasks_that_fail_prove_nothing() -> None:
     assert strategy(history((6, 6), good=False)) is None
 

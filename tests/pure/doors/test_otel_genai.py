@@ -188,6 +188,27 @@ def test_an_export_that_is_sent_twice_is_the_same_twice_in_any_order_and_in_any_
     assert remembered >= {event["event_id"] for event in whole}
 
 
+def test_words_that_are_said_again_are_said_again() -> None:
+    yes, done = {"role": "user", "content": "yes"}, {"role": "assistant", "content": "Done. More?"}
+    alone = [span(at, {**CONVERSATION, **semantic([yes], done)}, trace=f"t{at}") for at in (1, 2)]
+    assert [one["text"] for _, one in told(mapped(alone))] == ["yes", "Done. More?"] * 2
+    history = [[yes], [yes, done, yes], [yes, done, yes, done, yes]]
+    turns = [span(at, {**CONVERSATION, **semantic(one, done)}, trace=f"t{at}") for at, one in enumerate(history, 1)]
+    assert [one["text"] for _, one in told(mapped(turns))] == ["yes", "Done. More?"] * 3
+
+
+def test_a_prompt_that_several_requests_of_a_trace_have_is_said_once() -> None:
+    asked = [span(at, {**CONVERSATION, **semantic(HISTORY[:2], HISTORY[4])}) for at in (1, 2)]
+    assert [one["role"] for _, one in told(mapped(asked))] == ["user", "assistant", "assistant"]
+
+
+def test_a_result_whose_call_the_server_remembers_is_told_with_it() -> None:
+    spans = [span(1, semantic(HISTORY[:2], HISTORY[2])), span(2, semantic(HISTORY[3:4], HISTORY[4]))]
+    found = told(mapped(spans))
+    assert [kind for kind, _ in found] == ["message", "tool_call", "tool_result", "message"]
+    assert found[1][1]["arguments"] == ARGUMENTS
+
+
 def test_a_tools_own_span_tells_of_it_rather_than_the_history() -> None:
     found = told(mapped([*conversation(openinference), tool(2)]))
     (result,) = [content for kind, content in found if kind == "tool_result"]
@@ -214,6 +235,19 @@ def test_what_a_tools_span_lacks_the_models_words_have(given: Json, success: boo
     assert found[2][1]["success"] is success
     if "output.value" in given and success:
         assert found[2][1]["result"] == RESULT
+
+
+def test_openllmetry_wraps_what_langchain_and_its_own_decorators_give_and_take() -> None:
+    message = {"content": json.dumps(RESULT), "tool_call_id": "call_1", "status": "success"}
+    langchain = {"input_str": "{'id': 'A7'}", "inputs": ARGUMENTS, "kwargs": {"tool_call_id": "call_1"}}
+    for taken, gave in (
+        (langchain, {"output": {"lc": 1, "kwargs": message}, "kwargs": {}}),
+        ({"args": [], "kwargs": ARGUMENTS}, RESULT),
+    ):
+        given = {"traceloop.entity.name": "get_order", "traceloop.entity.input": json.dumps(taken)}
+        kind = {"traceloop.span.kind": "tool", "traceloop.entity.output": json.dumps(gave)}
+        (call, result) = told(mapped([span(2, {**CONVERSATION, **given, **kind})]))
+        assert (call[1]["tool_name"], call[1]["arguments"], result[1]["result"]) == ("get_order", ARGUMENTS, RESULT)
 
 
 def test_calls_that_look_alike_are_not_guessed() -> None:
@@ -470,7 +504,7 @@ def test_the_work_grows_with_the_records_and_not_with_their_square(monkeypatch: 
         written[0] += len(text)
         return text
 
-    monkeypatch.setattr(otel_genai, "_written", counted)
+    monkeypatch.setattr(otel_genai, "written", counted)
     calls = [{"id": str(n), "function": {"name": "t", "arguments": "{}"}} for n in range(300)]
     results = [{"type": "tool_result", "tool_use_id": str(n), "content": "r"} for n in range(300)]
     messages = [

@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.retention import DAY_MS, Retention, cuts_of, policy_of, risen
+from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.intake.control_records import retaining
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.erased_memory import Erasures
-from hmx_pipeline.topology import ARTIFACTS, ERASURES, EVIDENCE, KNOWLEDGE
+from hmx_pipeline.store.projection import TopicRecord
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE
+from tests.pure.test_privacy import Made, folded, known, last, ruled, tick
 from tests.support.inprocess import Ran, barrier_record, law_five, run, sessions_fold, signed, tick_record
 from tests.support.records import START_MS, LogRecord, log
 from tests.support.sessions import interleaved, session
+from tests.support.talk import holding, said
 
 Json = dict[str, Any]
 OLD = "session-1"
@@ -68,6 +72,10 @@ def standing(result: Ran) -> dict[bytes, Json]:
         if output.value is not None:
             last[output.key or b""] = orjson.loads(output.value)
     return last
+
+
+def policy_made(text: str) -> Made:
+    return lambda offset, at: signed(retaining(Retention.told("acme", text), 0, START_MS + at), 0, offset, at)
 
 
 def marks(result: Ran) -> list[ErasureMark]:
@@ -194,11 +202,46 @@ def test_an_archive_knows_that_a_cut_has_risen() -> None:
     assert Erasures([mark]).digests() != Erasures([later]).digests() == Erasures([later, mark]).digests()
 
 
+def test_what_an_operator_confirmed_stands_until_the_ruling_is_too_old() -> None:
+    old = [
+        one | {"timestamp": format_ms((milliseconds(one["timestamp"]) or 0) - 40 * DAY_MS)}
+        for one in said("s1", "Our warehouse is Snowflake.", "Thanks.")
+    ]
+    (record,) = [one for one in known(*old) if "Snowflake" in one["text"]]
+
+    def kept(text: str, *before: Made) -> list[str]:
+        return [one["text"] for one in holding(known(*old, 1_000, *before, policy_made(text)))]
+
+    confirmed = ruled(record, RulingVerb.CONFIRM)
+    assert kept("all:60d") == kept("all:30d", confirmed) == [record["text"]]
+    assert kept("all:30d") == kept("knowledge:30d") == []
+    corrected = ruled(record, RulingVerb.CORRECT, value="Redshift")
+    assert kept("all:30d", corrected) == ["Our warehouse is Redshift"]
+    _, later = folded(*old, confirmed, policy_made("all:30d"), 31 * DAY_MS, tick)
+    assert not holding(last(later, KNOWLEDGE))
+
+
+def test_the_archive_keeps_nothing_of_it() -> None:
+    pytest.importorskip("pyarrow")
+    from hmx_pipeline.store.archive_format import ArchivedRecord, remaining
+
+    first, _ = learnt(interleaved(told(), 3), policy("all:30d"))
+    rows = [
+        ArchivedRecord(TopicRecord(o.topic, 0, n, o.key or b"", o.value, o.headers), START_MS)
+        for n, o in enumerate(first.outputs)
+        if o.topic in (EPISODES, EVIDENCE)
+    ]
+    left = remaining(rows, Erasures(marks(first)))
+    assert 0 < len(left) < len(rows)
+    assert not [row for row in left if OLD in repr(row.record.value)]
+    assert len(left) + sum(OLD in repr(row.record.value) for row in rows) == len(rows)
+
+
 @pytest.mark.parametrize(
     "text", ["all", "all:0d", "all:d", "all:9", "sessions:9d", "all:1d,all:2d", "all:1d,", " ", "a b:1d"]
 )
 def test_what_is_no_policy_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match=r"is no policy|twice"):
         Retention.told("acme", text)
 
 

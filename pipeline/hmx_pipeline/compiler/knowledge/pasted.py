@@ -6,7 +6,7 @@ the page decides what it contains, closing marks included. When in doubt text co
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hmx_pipeline.compiler.knowledge.language import TONGUES
@@ -21,7 +21,8 @@ _LOOKS: Final = re.compile(
 _TYPED: Final = re.compile(r"[\u00ad\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 """Characters that nobody types, and that hide text or its order."""
 _FENCE: Final = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_MARKUP: Final = re.compile(r"<!--.*?(?:-->|\Z)|<(\w[\w:-]*)(?:\s[^<>]*)?>.*?</\1\s*>", re.DOTALL)
+_OPENING: Final = re.compile(r"<!--|<(\w[\w:-]*)(?:\s[^<>]*)?>")
+_CLOSING: Final = re.compile(r"</(\w[\w:-]*)\s*>")
 _SHOWN: Final = (
     ">",
     "|",
@@ -53,19 +54,22 @@ _TEMPLATE: Final = re.compile(r"<\||<<|\[/?INST\]")
 """How chat templates of models mark whose turn it is."""
 _OBJECT: Final = re.compile(r"\s*[\[{]+\s*(?:[\"'}\]]|$)")
 _CLOSED: Final = re.compile(r".*[\]}]\s*[,;]?\s*$")
-_RULED: Final = re.compile(
-    r"[-_=*]{2,}.*\w.*[-_=*]{3,}\s*$|Traceback \(|diff --git |@@ -\d"
+_COPIED: Final = re.compile(
+    r"Traceback \(|diff --git |@@ -\d"
     r"|\s*\{?\\(?:begin|documentclass|rtf)\b|BEGIN:V|\$ \S|[\w.-]+@[\w.-]+:[^ ]*[$#] "
     r"|\[[^\]]*\.\w{2,4}\]\s*$|[\w-]+\.[a-z]{2,4}\s*$"
     r"|.{0,80}\b(?:\d+|an?) (?:second|minute|hour|day|week|month|year)s? ago\W*$|\d\d?:\d\d(?: ?[APap][Mm])?\s*$"
     r"|.{0,80}\b\d+ (?:votes?|upvotes?|likes?|points?|replies)\W*$"
 )
-"""What begins something forwarded or copied: a ruler with words, the head of a diff, of a document or a file, a shell's
+"""What begins something forwarded or copied: the head of a diff, of a document or a file, a shell's
 prompt, and when somebody wrote a message, or how many liked it."""
+_RULER: Final = frozenset("-_=*")
+_LETTER_OR_DIGIT: Final = re.compile(r"\w")
 _FRONT: Final = re.compile(r"\A---\n.*?(?:^---\s*$|\Z)", re.DOTALL | re.MULTILINE)
 """What a page says of itself before it begins."""
 _OPENED: Final = re.compile(r"[\"“„«「]([^\"”“»」\n]*)$")
 _ENDS: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」"}
+_CLOSES: Final = frozenset("".join(_ENDS.values()))
 _NAME: Final = r"[A-ZÀ-Þ](?:['’][A-ZÀ-Þ]|c[A-Z])?[a-zß-ÿ]+(?:[-'’][A-Za-zÀ-ÿ]+)?\.?"
 _NAMED: Final = re.compile(
     rf"[*_@<]*(?P<first>{_NAME})(?P<more>(?: {_NAME}){{0,2}}(?: ?[(\[][^)\]]{{1,40}}[)\]])?)[*_]*(?::[*_]*\s|>)"
@@ -91,22 +95,59 @@ def without_pasted(text: str) -> str:
     if text.count("```") % 2:
         text = text[: text.index("```")]
     if "<" in text:
-        text = _MARKUP.sub(f" {MARK} ", text)
+        text = _without_markup(text)
     lines = _FRONT.sub(MARK, text).split("\n")
     kept = [*_own(lines)]
     return _FENCE.sub(f" {MARK} ", "\n".join(kept))
 
 
+def _without_markup(text: str) -> str:
+    """Replace elements, up to the first tag that closes each, and comments."""
+    closings: dict[str, list[re.Match[str]]] = {}
+    for found in reversed([*_CLOSING.finditer(text)]):
+        closings.setdefault(found[1], []).append(found)
+    parts, at = [], 0
+    for opening in _OPENING.finditer(text):
+        begin, end = opening.span()
+        if begin < at:
+            continue
+        if opening[1] is None:
+            closed = text.find("-->", end)
+            over = len(text) if closed < 0 else closed + len("-->")
+        else:
+            after = closings.get(opening[1], [])
+            while after and after[-1].start() < end:
+                after.pop()
+            if not after:
+                continue
+            over = after[-1].end()
+        parts += [text[at:begin], f" {MARK} "]
+        at = over
+    return "".join([*parts, text[at:]])
+
+
+def _is_ruled(line: str) -> bool:
+    """Return True for a ruler with words, or the head of a diff, which begins what was forwarded or copied."""
+    if _COPIED.match(line):
+        return True
+    ruled = line.rstrip()
+    ends = _RULER.issuperset(ruled[:2]) and _RULER.issuperset(ruled[-3:])
+    return ends and _LETTER_OR_DIGIT.search(ruled, 2, max(len(ruled) - 3, 0)) is not None
+
+
 def _own(lines: Sequence[str]) -> Iterator[str]:
     """Yield each line, or a mark for a pasted one, up to the first that begins what somebody else wrote."""
     shown, speaking, fenced, until = False, False, False, ""
+    last = max((at for at, line in enumerate(lines) if line.strip()), default=-1)
+    closed = {mark: max((at for at, line in enumerate(lines) if mark in line), default=-1) for mark in _CLOSES}
     for at, line in enumerate(lines):
         if fenced or line.startswith(("```", "~~~")):
             fenced ^= line.startswith(("```", "~~~"))
             yield line
             continue
         speaks = (at > 0 or not speaker_of(line)) and _speaks(line)  # the caller judges one before the whole message
-        begins = 0 if at and _LETTER.match(line) else _begins(line, lines[at + 1 :])
+        following = lines[at + 1] if at + 1 < len(lines) else None
+        begins = 0 if at and _LETTER.match(line) else _begins(line, following, follows=at < last)
         if begins >= 0:
             yield f"{line[:begins]} {MARK}"
             return
@@ -117,7 +158,7 @@ def _own(lines: Sequence[str]) -> Iterator[str]:
             continue
         shown = bool(line.strip()) and (shown or line.startswith(">"))
         speaking = bool(line.strip()) and (speaking or speaks)
-        until = _until(line, lines[at + 1 :])
+        until = _until(line, closed, at)
         yield MARK if until or shown or speaking or _is_shown(line) else line
 
 
@@ -141,31 +182,35 @@ def _is_shown(line: str) -> bool:
     )
 
 
-def _until(line: str, rest: Sequence[str]) -> str:
-    """Return what closes a quote that the line opens and leaves open."""
+def _until(line: str, closed: Mapping[str, int], at: int) -> str:
+    """Return what closes a quote that the line opens and leaves open. `closed` names each mark's last line."""
     if _OBJECT.match(line) is not None and _CLOSED.match(line) is None:
         return MARK  # no line has it, so to the message's end
     opened = _OPENED.search(line)
     if opened is None or (opened[0][0] == '"' and line.count('"') % 2 == 0):
         return ""
     marks = _ENDS[opened[0][0]]
-    return marks if any(mark in one for one in rest for mark in marks) else ""
+    return marks if any(closed[mark] > at for mark in marks) else ""
 
 
-def _begins(line: str, rest: Sequence[str]) -> int:
-    """Return where in the line somebody else's text begins that lasts to the message's end; -1 if it does not."""
-    if _RULED.match(line) or _TEMPLATE.search(line) or _ROLE.match(line) or _TAG.match(line):
+def _begins(line: str, following: str | None, *, follows: bool) -> int:
+    """Return where in the line somebody else's text begins that lasts to the message's end; -1 if it does not.
+    `follows` is True if a later line is not blank."""
+    if _is_ruled(line) or _TEMPLATE.search(line) or _ROLE.match(line) or _TAG.match(line):
         return 0
-    if _HEADERS.match(line) and rest and _HEADERS.match(rest[0]):
+    if _HEADERS.match(line) and following is not None and _HEADERS.match(following):
         return 0
-    follows = any(map(str.strip, rest))
     colon = _COLON.match(line)
     if colon is not None and (follows or line[colon.end() :].strip()) and _introduces(line, colon.end()):
         return colon.end()
     handles = _HANDLES.search(line)
     if not follows or handles is None:
         return -1
-    return len(line) if _POINTS.search(line, handles.start()) or (line.endswith("?") and not rest[0].strip()) else -1
+    return (
+        len(line)
+        if _POINTS.search(line, handles.start()) or (line.endswith("?") and not (following or "").strip())
+        else -1
+    )
 
 
 def _introduces(line: str, end: int) -> bool:
