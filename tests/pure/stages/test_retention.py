@@ -221,6 +221,25 @@ def test_what_an_operator_confirmed_stands_until_the_ruling_is_too_old() -> None
     assert not holding(last(later, KNOWLEDGE))
 
 
+def test_what_a_standing_ruling_rests_on_is_the_same_before_and_after_the_policy() -> None:
+    def old(name: str) -> list[Json]:
+        return [
+            one | {"timestamp": format_ms((milliseconds(one["timestamp"]) or 0) - 40 * DAY_MS)}
+            for one in said(name, "Our warehouse is Snowflake.", "Thanks.")
+        ]
+
+    (record,) = [one for one in known(*old("s1")) if "Snowflake" in one["text"]]
+    begun = (*old("s1"), 1_000, ruled(record, RulingVerb.CONFIRM), 1_000)
+    before, after = (
+        [(one["text"], len(one["source_memory_ids"])) for one in holding(known(*begun, *steps))]
+        for steps in (
+            (*old("s2"), 1_000, policy_made("all:30d")),
+            (policy_made("all:30d"), 1_000, *old("s2")),
+        )
+    )
+    assert before == after == [(record["text"], 2)]
+
+
 def test_the_archive_keeps_nothing_of_it() -> None:
     pytest.importorskip("pyarrow")
     from hmx_pipeline.store.archive_format import ArchivedRecord, remaining
