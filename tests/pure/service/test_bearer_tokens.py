@@ -145,8 +145,8 @@ def test_odd_and_endless_tokens_open_nothing_and_name_no_file(issuer: Issuer, to
                       f" {head}.{body}.{signature}\x00", f"{segment(deep)}.{body}.{signature}",
                       f"{head}.{segment(deep)}.{signature}", f"{head}.{body}.{'A' * TOKEN_BYTES}",
                       f"{head}.{body}.{'A' * 5_000_000}", issuer.token(pad="x" * TOKEN_BYTES)]  # fmt: skip
-    kids: list[Any] = ["/dev/null", "../../etc/passwd", str(tmp_path / "jwks.json"), "ES256\x00", "es256", "' OR 1=1 --",
-                       "", [], {"$ne": 0}, 7, None, True, "file:///etc/passwd", "https://evil.example/key",
+    kids: list[Any] = ["/dev/null", "../../etc/passwd", str(tmp_path / "jwks.json"), "ES256\x00", "es256", "",
+                       "' OR 1=1 --", [], {"$ne": 0}, 7, None, True, "file:///etc/passwd", "https://evil.example/key",
                        "\ud800"]  # fmt: skip
     odd += [f"{segment({'alg': 'ES256', 'kid': kid})}.{body}.{signature}" for kid in kids]
     odd.append(f"{segment({'alg': 'ES256', 'kid': 'ES256', 'crit': ['b64'], 'b64': False})}..{signature}")
@@ -288,8 +288,8 @@ def test_only_public_keys_that_sign_and_are_long_enough_count(tmp_path: Path) ->
     listed = issuer.jwks()["keys"]
     listed[0]["use"] = "enc"
     listed[1]["alg"] = "ES384"
-    keys = [*listed, public("weak", "RS256", weak), curve,
-            {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "off"}, {"kty": ["RSA"], "crv": {}, "kid": "odd"}, {**listed[2], "kid": ["EdDSA"]}]  # fmt: skip
+    odd = [{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "off"}, {"kty": ["RSA"], "crv": {}, "kid": "odd"}]
+    keys = [*listed, public("weak", "RS256", weak), curve, *odd, {**listed[2], "kid": ["EdDSA"]}]
     settings = issuer.settings(file)
     file.write_bytes(orjson.dumps({"keys": keys}))
     tokens = Tokens(settings)
