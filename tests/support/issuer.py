@@ -28,7 +28,7 @@ class Issuer:
         self.private: dict[str, tuple[str, Any]] = {}
         self.asked: list[str] = []
         self.pages: dict[str, Any] = {}
-        """Path → body, status or seconds to wait, instead of what is usual there."""
+        """Path → body or what makes it, status, or seconds to wait, instead of what is usual there."""
         for algorithm in algorithms or ("ES256",):
             self.rotate(algorithm, algorithm)
 
@@ -59,8 +59,10 @@ class Issuer:
         usual = {
             "/.well-known/openid-configuration": {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/jwks"},
             "/jwks": self.jwks(),
+            "/elsewhere": self.jwks(),
         }
-        return self.pages.get(path, usual.get(path))
+        page = self.pages.get(path, usual.get(path))
+        return page(self) if callable(page) else page
 
 
 def public(kid: str, algorithm: str, key: Any) -> dict[str, Any]:

@@ -193,9 +193,10 @@ def ask(tokens: Tokens, *shown: str) -> list[bool]:
 
     async def arrive() -> list[bool]:
         await asyncio.gather(*map(tokens.ready, shown))
+        taken = [tokens.grant(token) is not None for token in shown]
         if (fetching := tokens._fetching) is not None:
             await fetching
-        return [tokens.grant(token) is not None for token in shown]
+        return taken
 
     return asyncio.run(arrive())
 
@@ -233,8 +234,9 @@ def test_keys_are_found_and_rotate_and_unknown_ones_are_asked_for_once_a_minute(
 @pytest.mark.parametrize(
     "pages",
     [
-        {"/jwks": 500}, {"/jwks": 302, "/elsewhere": b"{}"}, {"/jwks": b"{"}, {"/jwks": []}, {"/jwks": {"keys": {}}},
-        {"/jwks": {"keys": [1, {"kty": "oct", "k": "c2VjcmV0", "kid": "ES256"}]}}, {"/jwks": b" " * (KEYS_BYTES + 1)},
+        {"/jwks": 500}, {"/jwks": 302}, {"/jwks": b"{"}, {"/jwks": []}, {"/jwks": {"keys": {}}},
+        {"/jwks": {"keys": [1, {"kty": "oct", "k": "c2VjcmV0", "kid": "ES256"}]}},
+        {"/jwks": lambda issuer: orjson.dumps(issuer.jwks()) + b" " * KEYS_BYTES},
         {"/jwks": b"[" * 100_000}, {"/.well-known/openid-configuration": 404},
     ],
 )  # fmt: skip
@@ -256,12 +258,13 @@ def test_keys_that_cannot_be_had_leave_those_that_are_known(
         assert ask(tokens, token, issuer.token("new")) == [True, True]
 
 
-def test_a_configuration_of_another_issuer_and_keys_over_plain_http_are_not_believed() -> None:
-    for said in ({"issuer": "https://evil.example"}, {"jwks_uri": "http://evil.example/jwks"}, {"jwks_uri": "file:///x"},
-                 {"jwks_uri": None}, {"jwks_uri": "https://[x"}):  # fmt: skip
+def test_a_configuration_of_another_issuer_and_keys_over_plain_http_are_not_believed(tmp_path: Path) -> None:
+    evil = ["http://evil.example/jwks", "https://[x", "file:///x", str(tmp_path / "jwks"), None]
+    for said in ({"issuer": "https://evil.example"}, *({"jwks_uri": where} for where in evil)):
         with serving_keys() as issuer:
             where = "/.well-known/openid-configuration"
             issuer.pages[where] = {**issuer.page(where), **said}
+            (tmp_path / "jwks").write_bytes(orjson.dumps(issuer.jwks()))
             assert ask(Tokens(issuer.settings()), issuer.token()) == [False]
             assert issuer.asked == [where]
 
@@ -289,7 +292,9 @@ def test_only_public_keys_that_sign_and_are_long_enough_count(tmp_path: Path) ->
     listed[0]["use"] = "enc"
     listed[1]["alg"] = "ES384"
     odd = [{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "off"}, {"kty": ["RSA"], "crv": {}, "kid": "odd"}]
-    keys = [*listed, public("weak", "RS256", weak), curve, *odd, {**listed[2], "kid": ["EdDSA"]}]
+    private = jwt.get_algorithm_by_name("EdDSA").to_jwk(issuer.private["EdDSA"][1], as_dict=True)
+    odd += [{**private, "kid": "private"}, {**listed[2], "kid": ["EdDSA"]}]
+    keys = [*listed, public("weak", "RS256", weak), curve, *odd]
     settings = issuer.settings(file)
     file.write_bytes(orjson.dumps({"keys": keys}))
     tokens = Tokens(settings)
