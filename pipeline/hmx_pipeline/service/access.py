@@ -24,7 +24,7 @@ from hmx_pipeline.service.hippocortex.answer_envelope import LIMITS, TENANT, spe
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 
 if TYPE_CHECKING:
-    from hmx_pipeline.service.bearer_tokens import Tokens
+    from hmx_pipeline.service.bearer_tokens import BearerTokens
 
 HEADER: Final = "X-HMX-Tenant"
 OPEN: Final = "hx_test_"
@@ -40,7 +40,7 @@ class Access:
     """Checks keys and rate limits. `file` is empty for no keys; `per_minute` is 0 for no limit."""
 
     def __init__(
-        self, file: str, per_minute: int, now_s: Callable[[], float] = time.time, tokens: "Tokens | None" = None
+        self, file: str, per_minute: int, now_s: Callable[[], float] = time.time, tokens: "BearerTokens | None" = None
     ) -> None:
         self._now_s = now_s
         self.tokens = tokens

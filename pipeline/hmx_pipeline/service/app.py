@@ -59,7 +59,7 @@ from hmx_pipeline.store.layouts import ReplacedError
 from hmx_pipeline.topology import EVENTS
 
 if TYPE_CHECKING:
-    from hmx_pipeline.service.bearer_tokens import Tokens
+    from hmx_pipeline.service.bearer_tokens import BearerTokens
 
 READING, READING_EACH = 16, 8
 """Concurrent turns of routes that read Redis, in total and per tenant. Their sum stays below the number of threads, so
@@ -151,12 +151,12 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _tokens(settings: Settings) -> "Tokens | None":
+def _tokens(settings: Settings) -> "BearerTokens | None":
     if not settings.jwt_issuer:
         return None
-    from hmx_pipeline.service.bearer_tokens import Tokens
+    from hmx_pipeline.service.bearer_tokens import BearerTokens
 
-    return Tokens(settings)
+    return BearerTokens(settings)
 
 
 def _unreachable(store: Store) -> str | None:

@@ -53,7 +53,7 @@ class KeysUnavailableError(Exception):
     """The issuer's keys can't be had; the message names the setting."""
 
 
-class Tokens:
+class BearerTokens:
     """The tokens of the issuer that the settings name."""
 
     def __init__(self, settings: Settings, now_s: Callable[[], float] = time.monotonic) -> None:

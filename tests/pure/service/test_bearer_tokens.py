@@ -1,4 +1,4 @@
-"""Tokens: what one opens, what is none, and how the issuer's keys are kept."""
+"""Bearer tokens: what one opens, what is none, and how the issuer's keys are kept."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from hmx_pipeline.service.access import Access, admit, admitted, bound_to, grant_of, holder_of, let_decide
 from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add
-from hmx_pipeline.service.bearer_tokens import AGAIN_S, KEPT_S, KEYS_BYTES, TOKEN_BYTES, Tokens
+from hmx_pipeline.service.bearer_tokens import AGAIN_S, KEPT_S, KEYS_BYTES, TOKEN_BYTES, BearerTokens
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.settings import Settings, SettingsError
 from tests.pure.service.test_access import with_key
@@ -31,8 +31,8 @@ def issuer() -> Issuer:
 
 
 @pytest.fixture
-def tokens(issuer: Issuer, tmp_path: Path) -> Tokens:
-    return Tokens(issuer.settings(tmp_path / "jwks.json"))
+def tokens(issuer: Issuer, tmp_path: Path) -> BearerTokens:
+    return BearerTokens(issuer.settings(tmp_path / "jwks.json"))
 
 
 def segment(said: Any) -> str:
@@ -50,7 +50,7 @@ def segment(said: Any) -> str:
     ],
 )
 def test_a_token_gives_the_grant_of_a_key_with_the_same_tenant_scopes_and_subject(
-    issuer: Issuer, tokens: Tokens, tmp_path: Path, algorithm: str, claims: dict[str, Any], grant: Grant
+    issuer: Issuer, tokens: BearerTokens, tmp_path: Path, algorithm: str, claims: dict[str, Any], grant: Grant
 ) -> None:
     file = tmp_path / "keys"
     access = Access(str(file), 0, tokens=tokens)
@@ -67,15 +67,17 @@ def test_a_token_gives_the_grant_of_a_key_with_the_same_tenant_scopes_and_subjec
 def test_settings_say_which_claims_are_read(issuer: Issuer, tmp_path: Path) -> None:
     claims: dict[str, Any] = {"https://acme.example/org": "globex", "permissions": ["admin", "hmx:read"]}
     named = {"jwt_tenant_claim": "https://acme.example/org", "jwt_scope_claim": "permissions"}
-    tenants = Tokens(issuer.settings(tmp_path / "a", **named, jwt_subject_claim=""))
+    tenants = BearerTokens(issuer.settings(tmp_path / "a", **named, jwt_subject_claim=""))
     assert tenants.grant(issuer.token(**claims)) == Grant("globex", frozenset({Scope.ADMIN, Scope.READ}))
-    assert Tokens(issuer.settings(tmp_path / "b", **named)).grant(issuer.token(**claims)) is None, "admin, and bound"
-    people = Tokens(issuer.settings(tmp_path / "c", jwt_subject_claim="email", jwt_scope_claim=""))
+    assert BearerTokens(issuer.settings(tmp_path / "b", **named)).grant(issuer.token(**claims)) is None, (
+        "admin, and bound"
+    )
+    people = BearerTokens(issuer.settings(tmp_path / "c", jwt_subject_claim="email", jwt_scope_claim=""))
     assert people.grant(issuer.token(email="a@b.example", scope=None)) == Grant("acme", USUAL, "a@b.example")
     assert people.grant(issuer.token()) is None, "without the claim it is not the tenant's instead"
 
 
-def test_a_token_that_the_issuer_did_not_sign_opens_nothing(issuer: Issuer, tokens: Tokens) -> None:
+def test_a_token_that_the_issuer_did_not_sign_opens_nothing(issuer: Issuer, tokens: BearerTokens) -> None:
     other = Issuer(*MAKERS)
     claims = issuer.claims()
     wrong = [other.token(kid) for kid in MAKERS]
@@ -122,7 +124,7 @@ PAST = int(time.time()) - 3600
     ],
 )  # fmt: skip
 def test_a_signed_token_opens_nothing_unless_each_claim_is_as_it_must_be(
-    issuer: Issuer, tokens: Tokens, changed: dict[str, Any]
+    issuer: Issuer, tokens: BearerTokens, changed: dict[str, Any]
 ) -> None:
     algorithm, key = issuer.private["ES256"]
     body = json.dumps(issuer.claims(**changed)).encode()
@@ -131,14 +133,16 @@ def test_a_signed_token_opens_nothing_unless_each_claim_is_as_it_must_be(
     assert tokens.why_not(token)
 
 
-def test_clocks_may_be_a_minute_apart(issuer: Issuer, tokens: Tokens) -> None:
+def test_clocks_may_be_a_minute_apart(issuer: Issuer, tokens: BearerTokens) -> None:
     now = int(time.time())
     assert tokens.grant(issuer.token(exp=now - 50, nbf=now + 50, iat=now + 50))
     for changed in ({"exp": now - 70}, {"nbf": now + 80}, {"iat": now + 80}):
         assert tokens.grant(issuer.token(**changed)) is None
 
 
-def test_odd_and_endless_tokens_open_nothing_and_name_no_file(issuer: Issuer, tokens: Tokens, tmp_path: Path) -> None:
+def test_odd_and_endless_tokens_open_nothing_and_name_no_file(
+    issuer: Issuer, tokens: BearerTokens, tmp_path: Path
+) -> None:
     head, body, signature = issuer.token().split(".")
     deep = b"[" * (TOKEN_BYTES // 2)
     odd: list[str] = ["", ".", "..", "...", "a.b.c", "é.é.é", f"{head}..{signature}", f"{head}.{body}.{signature}.",
@@ -157,7 +161,7 @@ def test_odd_and_endless_tokens_open_nothing_and_name_no_file(issuer: Issuer, to
 
 
 def test_what_is_refused_is_told_by_a_challenge_that_quotes_nothing(
-    issuer: Issuer, tokens: Tokens, caplog: pytest.LogCaptureFixture
+    issuer: Issuer, tokens: BearerTokens, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     access = Access("", 0, tokens=tokens)
@@ -179,7 +183,7 @@ def test_what_is_refused_is_told_by_a_challenge_that_quotes_nothing(
     assert raised.value.kind is ProblemKind.FORBIDDEN
 
 
-def test_each_token_of_a_holder_is_the_same_holder_s(issuer: Issuer, tokens: Tokens) -> None:
+def test_each_token_of_a_holder_is_the_same_holder_s(issuer: Issuer, tokens: BearerTokens) -> None:
     access = Access("", 0, tokens=tokens)
     shown = [issuer.token(jti=jti, sub=sub) for jti, sub in (("1", "ann"), ("2", "ann"), ("1", "bob"))]
     assert [holder_of(with_key(access, token)) for token in shown] == ["ann", "ann", "bob"]
@@ -188,7 +192,7 @@ def test_each_token_of_a_holder_is_the_same_holder_s(issuer: Issuer, tokens: Tok
 Clock = list[float]
 
 
-def ask(tokens: Tokens, *shown: str) -> list[bool]:
+def ask(tokens: BearerTokens, *shown: str) -> list[bool]:
     """Shows them all at once; whether they are taken."""
 
     async def arrive() -> list[bool]:
@@ -204,7 +208,7 @@ def ask(tokens: Tokens, *shown: str) -> list[bool]:
 def test_keys_are_found_and_rotate_and_unknown_ones_are_asked_for_once_a_minute() -> None:
     now: Clock = [0.0]
     with serving_keys() as issuer:
-        tokens = Tokens(issuer.settings(), lambda: now[0])
+        tokens = BearerTokens(issuer.settings(), lambda: now[0])
         first = issuer.token()
         issuer.rotate("next")
         assert ask(tokens, *[first] * 50) == [True] * 50
@@ -245,7 +249,7 @@ def test_keys_that_cannot_be_had_leave_those_that_are_known(
 ) -> None:
     now: Clock = [0.0]
     with serving_keys() as issuer:
-        tokens, token = Tokens(issuer.settings(), lambda: now[0]), issuer.token()
+        tokens, token = BearerTokens(issuer.settings(), lambda: now[0]), issuer.token()
         assert ask(tokens, token) == [True]
         issuer.pages.update(pages)
         now[0] += KEPT_S
@@ -265,14 +269,14 @@ def test_a_configuration_of_another_issuer_and_keys_over_plain_http_are_not_beli
             where = "/.well-known/openid-configuration"
             issuer.pages[where] = {**issuer.page(where), **said}
             (tmp_path / "jwks").write_bytes(orjson.dumps(issuer.jwks()))
-            assert ask(Tokens(issuer.settings()), issuer.token()) == [False]
+            assert ask(BearerTokens(issuer.settings()), issuer.token()) == [False]
             assert issuer.asked == [where]
 
 
 def test_the_loop_goes_on_while_keys_are_fetched() -> None:
     with serving_keys() as issuer:
         issuer.pages["/jwks"] = 0.5
-        tokens = Tokens(issuer.settings())
+        tokens = BearerTokens(issuer.settings())
 
         async def beats() -> int:
             arriving, count = asyncio.create_task(tokens.ready(issuer.token())), 0
@@ -297,7 +301,7 @@ def test_only_public_keys_that_sign_and_are_long_enough_count(tmp_path: Path) ->
     keys = [*listed, public("weak", "RS256", weak), curve, *odd]
     settings = issuer.settings(file)
     file.write_bytes(orjson.dumps({"keys": keys}))
-    tokens = Tokens(settings)
+    tokens = BearerTokens(settings)
     assert set(tokens._keys) == {"EdDSA", "weak"}
     with pytest.warns(jwt.InsecureKeyLengthWarning):
         token = jwt.encode(issuer.claims(), weak, "RS256", {"kid": "weak"})
@@ -330,4 +334,4 @@ def test_a_file_of_keys_that_cannot_be_used_is_named_at_start(tmp_path: Path) ->
     for held in (b"", b"{}", b"\xff", None):
         Path(settings.jwt_jwks).unlink() if held is None else Path(settings.jwt_jwks).write_bytes(held)
         with pytest.raises(SettingsError, match=r"HMX_JWT_JWKS: .*jwks"):
-            Tokens(settings)
+            BearerTokens(settings)
