@@ -58,7 +58,7 @@ class Access:
         """Returns the grant of a key or token, or if there are neither of a tenant name; None if invalid."""
         if not self.open:
             grant = self._keys.grant(key) if self._keys is not None else None
-            grant = self.tokens.grant(key) if grant is None and self.tokens is not None else grant
+            grant = self.tokens.read(key)[0] if grant is None and self.tokens is not None else grant
         else:
             tenant = (key.removeprefix(OPEN) if key.startswith(OPEN) else "") or named
             grant = Grant(tenant, frozenset(Scope), open=True) if tenant else None
@@ -105,8 +105,8 @@ def holder_of(connection: HTTPConnection) -> str:
     """Returns who shows the key of an admitted request: the key itself, or whose token it is."""
     access: Access = connection.app.state.access
     key = key_of(connection)
-    holder = access.tokens.holder(key) if access.tokens is not None else None
-    return key if holder is None else holder
+    grant, holder = access.tokens.read(key) if access.tokens is not None else (None, "")
+    return holder if grant is not None else key
 
 
 def admit(connection: HTTPConnection, scope: Scope) -> str:
@@ -203,8 +203,10 @@ def _stranger(connection: HTTPConnection, may_be_named: bool) -> ProblemError:
         return ProblemError(ProblemKind.TENANT_REQUIRED, f"send exactly one header {HEADER}")
     access: Access = connection.app.state.access
     key, detail, challenge = key_of(connection), "send a valid key: Authorization: Bearer hx_…", "Bearer"
-    if access.tokens is not None and key.count(".") == 2 and (why := access.tokens.why_not(key)):
-        detail, challenge = f"the token {why}", 'Bearer error="invalid_token"'
+    if access.tokens is not None and key.count(".") == 2:
+        grant, why = access.tokens.read(key)
+        if grant is None:
+            detail, challenge = f"the token {why}", 'Bearer error="invalid_token"'
     return ProblemError(ProblemKind.UNAUTHORIZED, detail, {"WWW-Authenticate": challenge})
 
 

@@ -6,7 +6,6 @@ Enters: settings. Leaves: a FastAPI application. It starts without Kafka and Red
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import anyio
 from fastapi import FastAPI, Request
@@ -57,9 +56,6 @@ from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.store.layouts import ReplacedError
 from hmx_pipeline.topology import EVENTS
-
-if TYPE_CHECKING:
-    from hmx_pipeline.service.bearer_tokens import BearerTokens
 
 READING, READING_EACH = 16, 8
 """Concurrent turns of routes that read Redis, in total and per tenant. Their sum stays below the number of threads, so
@@ -126,7 +122,12 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.mcp_limiter = anyio.CapacityLimiter(mcp_route.AT_ONCE)
     state = app.state
     app.state.pulse = Liveness((state.parsing, state.reading, state.fingerprints, state.packs))
-    app.state.access = Access(settings.api_keys, settings.rate_limit, tokens=_tokens(settings))
+    tokens = None
+    if settings.jwt_issuer:
+        from hmx_pipeline.service.bearer_tokens import BearerTokens
+
+        tokens = BearerTokens(settings)
+    app.state.access = Access(settings.api_keys, settings.rate_limit, tokens=tokens)
     app.state.usage = usage.Usage()
     app.state.learner = learn.Learner(settings, store, app.state.reading)
     problems.install(app)
@@ -149,14 +150,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
     app.include_router(otel_routes.router, tags=["OpenTelemetry"], responses=answer_envelope.FAILED)
     return app
-
-
-def _tokens(settings: Settings) -> "BearerTokens | None":
-    if not settings.jwt_issuer:
-        return None
-    from hmx_pipeline.service.bearer_tokens import BearerTokens
-
-    return BearerTokens(settings)
 
 
 def _unreachable(store: Store) -> str | None:

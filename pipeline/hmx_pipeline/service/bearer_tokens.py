@@ -90,27 +90,12 @@ class BearerTokens:
     def _fetched(self, _: asyncio.Task[None]) -> None:
         self._fetching = None
 
-    def grant(self, token: str) -> Grant | None:
-        """Returns what the token allows, by the keys that are known now."""
+    def read(self, token: str) -> tuple[Grant | None, str]:
+        """Returns what the token allows by the keys that are known now, and whose it is; or None, and why nothing."""
         try:
-            return self._read(token)[0]
-        except TokenRefusedError:
-            return None
-
-    def why_not(self, token: str) -> str:
-        """Returns why the token allows nothing; empty if it does."""
-        try:
-            self._read(token)
+            return self._read(token)
         except TokenRefusedError as error:
-            return str(error)
-        return ""
-
-    def holder(self, token: str) -> str | None:
-        """Returns who shows the token, the same for each of its tokens; None if it is no valid one."""
-        try:
-            return self._read(token)[1]
-        except TokenRefusedError:
-            return None
+            return None, str(error)
 
     def _read(self, token: str) -> tuple[Grant, str]:
         if (kid := _kid(token)) is None:
