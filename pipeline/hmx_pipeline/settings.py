@@ -77,6 +77,18 @@ class Settings:
     """File of the certificate's key, as PEM without a passphrase."""
     api_keys: str = ""
     """File of the API keys of `/v1`, written by `hmx keys`; if unset, requests are not authenticated."""
+    jwt_issuer: str = ""
+    """Issuer of the JWTs that open `/v1` beside API keys, just as their claim `iss` says it; unset: none do."""
+    jwt_audience: str = ""
+    """The service's name in the claim `aud` of its JWTs."""
+    jwt_jwks: str = ""
+    """https URL or file of the issuer's public keys (JWKS); unset: the issuer's OpenID configuration says the URL."""
+    jwt_tenant_claim: str = "tenant"
+    """Claim that names a JWT's tenant."""
+    jwt_subject_claim: str = "sub"
+    """Claim that names the subject that a JWT is bound to; empty: JWTs are the tenant's, bound to no subject."""
+    jwt_scope_claim: str = "scope"
+    """Claim that lists a JWT's scopes: read, write, admin, `hmx:` may stand before; empty: JWTs read and write."""
     rate_limit: int = 60_000
     """Requests per minute and tenant under `/v1`, per process; 0: unlimited."""
     worker_port: int = 8081
@@ -111,6 +123,17 @@ class Settings:
         if bool(self.tls_certificate) != bool(self.tls_key):
             lacking = "HMX_TLS_KEY" if self.tls_certificate else "HMX_TLS_CERTIFICATE"
             raise SettingsError(f"{lacking} is not set: HTTPS needs both, the certificate and its key")
+        self._check_tokens()
+
+    def _check_tokens(self) -> None:
+        needed = {name: getattr(self, name) for name in ("jwt_issuer", "jwt_audience", "jwt_tenant_claim")}
+        lacking = [f"HMX_{name.upper()}" for name, value in needed.items() if not value]
+        if lacking and (self.jwt_issuer or self.jwt_audience or self.jwt_jwks):
+            raise SettingsError(f"{lacking[0]} is not set: JWTs need an issuer, an audience and a tenant's claim")
+        name, where = ("HMX_JWT_JWKS", self.jwt_jwks) if self.jwt_jwks else ("HMX_JWT_ISSUER", self.jwt_issuer)
+        if where and (not self.jwt_jwks or "://" in where) and not is_trusted_url(where):
+            other = "name the file of its keys in HMX_JWT_JWKS" if name == "HMX_JWT_ISSUER" else "name a file"
+            raise SettingsError(f"{name}={where!r} is no https URL: set it to one, or {other}")
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, *, running: bool = True) -> Self:
@@ -185,6 +208,16 @@ def _files_of(url: str) -> list[tuple[str, str]]:
     """That redis-py is told by options behind the URL."""
     options = parse_qsl(url.partition("?")[2])
     return [(f"HMX_REDIS_URL: {name}", path) for name, path in options if name in REDIS_FILES]
+
+
+def is_trusted_url(url: str) -> bool:
+    """Returns whether nobody between can change what is read from there: https, or http on this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+    return bool(parts.hostname) and (parts.scheme == "https" or local)
 
 
 def without_password(url: str) -> str:

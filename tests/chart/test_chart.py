@@ -24,6 +24,7 @@ ALL: dict[str, Any] = {
     "redis": {"urlSecret": "hmx-redis", "caSecret": "redis-ca"},
     "controlKeySecret": "hmx-control",
     "apiKeysSecret": "hmx-keys",
+    "jwt": {"issuer": "https://login.example.com", "audience": "hmx", "ports": [443, 8443]},
     "archive": {"url": "s3://memory/hmx", "credentialsSecret": "hmx-archive", "ports": [443, 9000]},
     "settings": {"HMX_LOG_LEVEL": "DEBUG", "HMX_WINDOW_MS": 5000},
     "worker": {"autoscaling": {"enabled": True, "prometheus": "http://prometheus:9090"}},
@@ -145,6 +146,13 @@ def test_the_page_asks_the_pods_by_names_that_their_services_give(objects: list[
     assert len(asked) == 4
 
 
+def test_only_the_service_knows_and_reaches_the_issuer_of_tokens(everything: Path) -> None:
+    objects = rendered(VERSIONS[-1], everything)
+    known = [name for name, pod, _ in pods(objects) if "HMX_JWT_ISSUER" in str(pod["containers"][0]["env"])]
+    reach = [each["metadata"]["name"] for each in objects if "8443" in str(each["spec"].get("egress"))]
+    assert known == reach == ["hmx-service"]
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -153,6 +161,8 @@ def test_the_page_asks_the_pods_by_names_that_their_services_give(objects: list[
         ("image.digest=abc", "digest"),
         ("settings.LOG_LEVEL=DEBUG", "LOG_LEVEL"),
         ("service.ingress.enabled=true", "service.ingress.host"),
+        ("jwt.issuer=https://login.example.com", "jwt.audience"),
+        ("jwt.issuer=http://login.example.com", "jwt"),
         ("worker.autoscaling.enabled=true", "worker.autoscaling.prometheus"),
     ],
 )

@@ -21,6 +21,7 @@ from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import connect as connect_redis
 from hmx_pipeline.topology import EVENTS
+from tests.support.issuer import AUDIENCE, serving_keys
 from tests.support.pipeline import create_topics, environment, new_settings
 
 Doctor = Callable[..., dict[str, Any]]
@@ -103,6 +104,19 @@ def test_a_misspelt_variable_and_a_port_in_use_are_named(doctor: Doctor, setting
         f"export HMX_WORKER_PORT={settings.worker_port + 1000}",
     ]
     assert "did you mean HMX_KAFKA_BOOTSTRAP?" in said[0][1]
+
+
+def test_an_issuer_whose_keys_cannot_be_had_is_named(doctor: Doctor, settings: Settings) -> None:
+    create_topics(settings)
+    with serving_keys() as issuer:
+        given = {"HMX_JWT_ISSUER": issuer.issuer, "HMX_JWT_AUDIENCE": AUDIENCE}
+        assert wrong(doctor(**given)) == []
+        issuer.pages["/jwks"] = 503
+        ((check, said, _),) = wrong(doctor(**given))
+    assert check == "tokens"
+    assert said.startswith("HMX_JWT_ISSUER: http://127.0.0.1")
+    ((check, said, _),) = wrong(doctor(HMX_JWT_AUDIENCE=""))
+    assert (check, said.partition(" ")[0]) == ("settings", "HMX_JWT_AUDIENCE")
 
 
 def certificate(folder: Path, days: float) -> tuple[str, str]:

@@ -1,7 +1,9 @@
-"""Keys that are bound to a person, on a real port: whichever route is asked, they open nothing of another person's."""
+"""Keys and tokens that are bound to a person, on a real port: whichever route is asked, they open nothing of another
+person's."""
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import EVENTS, EVIDENCE
 from tests.stack.test_store_materialiser import publish
 from tests.stack.test_subjects import ANN, BOB, as_read, known, spoken
+from tests.support.issuer import AUDIENCE, Issuer
 from tests.support.memory import T0, Memory
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.records import event
@@ -26,6 +29,7 @@ from tests.support.topics import read
 
 HERON, OTTER, OPEN = "heron", "otter", "mole"
 """What Ann said, what Bob said, and what belongs to all."""
+ISSUER = Issuer()
 QUESTION = {"query": "locker code room first", "fill": "budget"}
 
 
@@ -37,10 +41,16 @@ def told(subject: str) -> TopicRecord:
     return TopicRecord(EVIDENCE, 0, 0, b"any", said.to_json(), [])
 
 
-@pytest.fixture(scope="module")
-def settings(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+@pytest.fixture(scope="module", params=["keys", "tokens"])
+def settings(
+    request: pytest.FixtureRequest, kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    """With tokens, those who are bound to a subject show one; the tenant's keys stay keys."""
     file = tmp_path_factory.mktemp("keys") / "keys"
     made = new_settings(kafka, redis_url, api_keys=str(file))
+    if request.param == "tokens":
+        file.with_name("jwks").write_bytes(orjson.dumps(ISSUER.jwks()))
+        made = replace(made, jwt_issuer=ISSUER.issuer, jwt_audience=AUDIENCE, jwt_jwks=str(file.with_name("jwks")))
     create_topics(made, partitions=1)
     memory = Memory(redis_url, made.topic_prefix)
     episodes = spoken(
@@ -63,7 +73,10 @@ def settings(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactor
 
 
 def key(settings: Settings, subject: str | None = None, *scopes: Scope) -> dict[str, str]:
-    made = add(Path(settings.api_keys), Grant("acme", frozenset(scopes) or USUAL, subject))
+    if settings.jwt_issuer and subject is not None:
+        made = ISSUER.token(sub=subject, scope=" ".join(frozenset(scopes) or USUAL))
+    else:
+        made = add(Path(settings.api_keys), Grant("acme", frozenset(scopes) or USUAL, subject))
     return {"Authorization": f"Bearer {made}"}
 
 
@@ -127,6 +140,24 @@ def test_no_route_tells_a_bound_key_what_is_anothers(service: httpx.Client, sett
                 assert OTTER not in answer.text, (method, where)
                 assert BOB not in answer.text.replace(where, ""), (method, where)
     assert answered > 15
+
+
+def test_a_token_opens_just_what_a_bound_key_opens(service: httpx.Client, settings: Settings) -> None:
+    keyed = {"Authorization": f"Bearer {add(Path(settings.api_keys), Grant('acme', USUAL, ANN))}"}
+    shown = key(settings, ANN)
+    hook = {"hook_event_name": "UserPromptSubmit", "session_id": "hooked", "prompt": "What is the locker code?"}
+    paths = ["artifacts", "knowledge", "events", "counts", "tenants", "subjects", "knowledge/k-ann", "knowledge/k-bob"]
+    asked: list[tuple[str, str, Any]] = [("GET", f"/v1/hmx/{path}", None) for path in paths]
+    asked += [("POST", "/v1/hmx/context-packs", QUESTION), ("POST", "/v1/hooks/claude-code", hook)]
+    for method, path, body in asked:
+        answers = [service.request(method, path, json=body, headers=headers) for headers in (keyed, shown)]
+        by_key, by_token = ((one.status_code, re.sub(r'_ms":[\d.]+', "", one.text)) for one in answers)
+        assert by_key == by_token, path
+    for wrong in (Issuer().token(sub=ANN), ISSUER.token(sub=ANN, exp=1)):
+        refused = service.get("/v1/hmx/knowledge", headers={"Authorization": f"Bearer {wrong}"})
+        is_problem(refused, 401, "unauthorized")
+        assert refused.headers["www-authenticate"].startswith("Bearer")
+        assert not any(part in refused.text for part in wrong.split("."))
 
 
 def test_routes_that_tell_of_everybody_want_a_key_of_the_tenant(service: httpx.Client, settings: Settings) -> None:

@@ -113,8 +113,10 @@ def _files(settings: Settings) -> Iterator[SettingCheck]:
         if path and not os.access(path, os.R_OK):
             mend = "hmx keys new TENANT" if name == "HMX_API_KEYS" else "hmx semantic"
             yield SettingCheck("files", False, f"{name}: {path} can't be read", mend)
-    if not settings.api_keys and settings.host not in ("127.0.0.1", "::1", "localhost"):
+    if not settings.api_keys and not settings.jwt_issuer and settings.host not in ("127.0.0.1", "::1", "localhost"):
         yield SettingCheck("keys", False, _NO_KEYS, "HMX_API_KEYS=keys.txt hmx keys new TENANT")
+    if settings.jwt_issuer:
+        yield _issuer(settings)
     profile = dict(settings.require_kafka().properties)
     named = {name: path for name, path in profile.items() if name in ("ssl.ca.location", "ssl.certificate.location")}
     named |= {"HMX_REDIS_CA": settings.redis_ca, "HMX_TLS_CERTIFICATE": settings.tls_certificate}
@@ -126,6 +128,15 @@ def _files(settings: Settings) -> Iterator[SettingCheck]:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_certificate, settings.tls_key)
         except OSError as error:
             yield SettingCheck("certificate", False, f"HMX_TLS_CERTIFICATE and HMX_TLS_KEY do not fit: {error}")
+
+
+def _issuer(settings: Settings) -> SettingCheck:
+    from hmx_pipeline.service.bearer_tokens import KeysUnavailableError, fetch_keys
+
+    try:
+        return SettingCheck("tokens", True, f"HMX_JWT_ISSUER has {len(fetch_keys(settings))} keys for its JWTs")
+    except KeysUnavailableError as error:
+        return SettingCheck("tokens", False, str(error))
 
 
 def _certificate(name: str, path: str) -> SettingCheck:

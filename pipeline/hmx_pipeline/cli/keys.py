@@ -6,9 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, print_json, table
-from hmx_pipeline.contracts.ids import too_long
 from hmx_pipeline.contracts.limits import ID_BYTES
-from hmx_pipeline.service.api_keys import NAME, USUAL, Grant, Scope, add, parse
+from hmx_pipeline.service.api_keys import NAME, USUAL, Grant, Scope, add, is_name, parse
 from hmx_pipeline.service.api_keys import revoke as taken_out
 from hmx_pipeline.settings import Settings
 
@@ -39,7 +38,7 @@ def new(
     """
     file = _file()
     for what, name in (("tenant", tenant), ("subject", subject), ("agent", agent)):
-        if name is not None and (not name.strip() or not name.isprintable() or name != name.strip() or too_long(name)):
+        if name is not None and not is_name(name):
             fail(f"the {what} needs printable characters, no space at either end, and at most {ID_BYTES} bytes")
     if subject is not None and Scope.ADMIN in (scope or ()):
         fail("the scope admin is an operator's: leave out --subject, or the scope")

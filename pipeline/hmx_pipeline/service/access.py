@@ -1,6 +1,6 @@
-"""Access control: API keys, tenants, scopes and rate limits, for all HTTP routes and WebSockets.
+"""Access control: API keys and tokens, tenants, scopes and rate limits, for all HTTP routes and WebSockets.
 
-Enters: a request's headers. Leaves: its tenant, and the subject that its key is bound to. With a key file,
+Enters: a request's headers. Leaves: its tenant, and the subject that its key is bound to. With a key file or an issuer,
 `Authorization: Bearer` selects the tenant, and `X-HMX-Tenant` must agree if sent. Without one (local development) the
 header or a key `hx_test_NAME` selects the tenant, unauthenticated. Raises ProblemError, which never quotes a key.
 """
@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -22,6 +22,9 @@ from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.service.api_keys import Grant, KeyFile, Scope
 from hmx_pipeline.service.hippocortex.answer_envelope import LIMITS, TENANT, speaks
 from hmx_pipeline.service.problems import ProblemError, ProblemKind
+
+if TYPE_CHECKING:
+    from hmx_pipeline.service.bearer_tokens import BearerTokens
 
 HEADER: Final = "X-HMX-Tenant"
 OPEN: Final = "hx_test_"
@@ -36,8 +39,11 @@ _SCHEME: Final = "bearer "
 class Access:
     """Checks keys and rate limits. `file` is empty for no keys; `per_minute` is 0 for no limit."""
 
-    def __init__(self, file: str, per_minute: int, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, file: str, per_minute: int, now_s: Callable[[], float] = time.time, tokens: "BearerTokens | None" = None
+    ) -> None:
         self._now_s = now_s
+        self.tokens = tokens
         self._keys = KeyFile(Path(file)) if file else None
         self._per_minute = per_minute
         self._window = 0
@@ -46,12 +52,13 @@ class Access:
     @property
     def open(self) -> bool:
         """Returns whether requests need no key."""
-        return self._keys is None
+        return self._keys is None and self.tokens is None
 
     def grant(self, key: str, named: str | None = None) -> Grant | None:
-        """Returns the grant of a key, or without a key file of a tenant name; None if invalid."""
-        if self._keys is not None:
-            grant = self._keys.grant(key)
+        """Returns the grant of a key or token, or if there are neither of a tenant name; None if invalid."""
+        if not self.open:
+            grant = self._keys.grant(key) if self._keys is not None else None
+            grant = self.tokens.read(key)[0] if grant is None and self.tokens is not None else grant
         else:
             tenant = (key.removeprefix(OPEN) if key.startswith(OPEN) else "") or named
             grant = Grant(tenant, frozenset(Scope), open=True) if tenant else None
@@ -85,6 +92,21 @@ def key_of(connection: HTTPConnection) -> str:
     """Returns the bearer key of a request, or an empty string."""
     shown = connection.headers.get("authorization", "")
     return shown[len(_SCHEME) :].strip() if shown.lower().startswith(_SCHEME) else ""
+
+
+async def ready(connection: HTTPConnection) -> None:
+    """Has the issuer's keys at hand for the request's token: to be awaited before `admit`."""
+    access: Access = connection.app.state.access
+    if access.tokens is not None:
+        await access.tokens.ready(key_of(connection))
+
+
+def holder_of(connection: HTTPConnection) -> str:
+    """Returns who shows the key of an admitted request: the key itself, or whose token it is."""
+    access: Access = connection.app.state.access
+    key = key_of(connection)
+    grant, holder = access.tokens.read(key) if access.tokens is not None else (None, "")
+    return holder if grant is not None else key
 
 
 def admit(connection: HTTPConnection, scope: Scope) -> str:
@@ -179,14 +201,19 @@ def _named(connection: HTTPConnection) -> str | None:
 def _stranger(connection: HTTPConnection, may_be_named: bool) -> ProblemError:
     if may_be_named and not speaks(connection.scope):
         return ProblemError(ProblemKind.TENANT_REQUIRED, f"send exactly one header {HEADER}")
-    detail = "send a valid key: Authorization: Bearer hx_…"
-    return ProblemError(ProblemKind.UNAUTHORIZED, detail, {"WWW-Authenticate": "Bearer"})
+    access: Access = connection.app.state.access
+    key, detail, challenge = key_of(connection), "send a valid key: Authorization: Bearer hx_…", "Bearer"
+    if access.tokens is not None and key.count(".") == 2:
+        grant, why = access.tokens.read(key)
+        if grant is None:
+            detail, challenge = f"the token {why}", 'Bearer error="invalid_token"'
+    return ProblemError(ProblemKind.UNAUTHORIZED, detail, {"WWW-Authenticate": challenge})
 
 
 # Only documents the headers in OpenAPI. `admit` reads them itself, because WebSockets need it too.
 _Key = Annotated[
     HTTPAuthorizationCredentials | None,
-    Security(HTTPBearer(auto_error=False, scheme_name="key", description="A key from `hmx keys new`")),
+    Security(HTTPBearer(auto_error=False, scheme_name="key", description="A key from `hmx keys new`, or a JWT")),
 ]
 _Named = Annotated[
     str | None,
@@ -196,6 +223,7 @@ _Named = Annotated[
 
 def _having(scope: Scope, *, whole: bool = False) -> Callable[..., Awaitable[str]]:
     async def tenant(request: Request, _key: _Key = None, _named: _Named = None) -> str:
+        await ready(request)
         name = admit(request, scope)
         if whole and bound_to(request) is not None:
             detail = "this tells of all subjects, and the key is bound to one: use a key of the tenant"
@@ -209,6 +237,7 @@ async def operator(request: Request, _key: _Key = None) -> None:
     """Admits an operator, for routes that concern all tenants: needs a key of scope admin, if keys are set."""
     access: Access = request.app.state.access
     if not access.open:
+        await ready(request)
         admit(request, Scope.ADMIN)
 
 

@@ -19,6 +19,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from hmx_pipeline.contracts.ids import too_long
+
 LOG: Final = logging.getLogger("hmx.service")
 LIVE: Final = "hx_live_"
 NAME: Final = 12
@@ -48,6 +50,11 @@ class Grant(NamedTuple):
     """The only agent whose events the key writes. For events of such a key alone, the agent is proven."""
     open: bool = False
     """True if the service asks for no keys, so that everybody is believed."""
+
+
+def is_name(text: str) -> bool:
+    """Returns whether a tenant, subject or agent of a grant may be called so."""
+    return bool(text) and text.isprintable() and text == text.strip() and not too_long(text)
 
 
 def digest(key: str) -> str:

@@ -66,7 +66,7 @@ DESCRIPTION = (
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Raises SettingsError if the address of Kafka or Redis is not set."""
+    """Raises SettingsError if the address of Kafka or Redis is not set, or a file of keys can't be used."""
     kafka, topic = settings.require_kafka(), settings.topic_prefix + EVENTS
     store = Store.open(settings)
 
@@ -122,7 +122,12 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.mcp_limiter = anyio.CapacityLimiter(mcp_route.AT_ONCE)
     state = app.state
     app.state.pulse = Liveness((state.parsing, state.reading, state.fingerprints, state.packs))
-    app.state.access = Access(settings.api_keys, settings.rate_limit)
+    tokens = None
+    if settings.jwt_issuer:
+        from hmx_pipeline.service.bearer_tokens import BearerTokens
+
+        tokens = BearerTokens(settings)
+    app.state.access = Access(settings.api_keys, settings.rate_limit, tokens=tokens)
     app.state.usage = usage.Usage()
     app.state.learner = learn.Learner(settings, store, app.state.reading)
     problems.install(app)

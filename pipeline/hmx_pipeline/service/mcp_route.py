@@ -17,7 +17,7 @@ from fastapi.responses import Response
 from starlette.types import ASGIApp, Message
 
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.service.access import HEADER, Reader, bound_to, key_of
+from hmx_pipeline.service.access import HEADER, Reader, bound_to, holder_of
 from hmx_pipeline.service.api_keys import NAME, digest
 from hmx_pipeline.service.body import media_type, read_body
 from hmx_pipeline.service.problems import MEDIA_TYPE, ProblemError, ProblemKind
@@ -72,7 +72,7 @@ def _mcp() -> Any:
 
 def _session(request: Request, tenant: str) -> str:
     """Returns the session of a caller that names none: one for each key and day, whichever process answers."""
-    whose = f"{tenant}\n{bound_to(request) or ''}\n{key_of(request)}"
+    whose = f"{tenant}\n{bound_to(request) or ''}\n{holder_of(request)}"
     return f"mcp-{digest(whose)[:NAME]}-{datetime.now(UTC):%Y-%m-%d}"
 
 

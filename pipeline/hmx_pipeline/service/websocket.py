@@ -16,7 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import admit, admitted, grant_of
+from hmx_pipeline.service.access import admit, admitted, grant_of, ready
 from hmx_pipeline.service.api_keys import Scope
 from hmx_pipeline.service.events import UNACKNOWLEDGED, EventResult, take
 from hmx_pipeline.service.negotiation import subprotocol
@@ -98,6 +98,7 @@ class Frames:
 async def take_frames(socket: WebSocket) -> None:
     """Serves a connection. Raises ProblemError, as handshake answer, for another major version or an invalid key."""
     spoken = subprotocol(socket)
+    await ready(socket)
     tenant = admit(socket, Scope.WRITE)
     following: Subscriptions = socket.app.state.following
     with following.counted(tenant, "websocket"):
