@@ -12,6 +12,7 @@ import orjson
 from confluent_kafka import Consumer, Message
 
 from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.episode import subject_of
 from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import MB
@@ -43,6 +44,8 @@ class DeadLetter:
     tenant: str
     """As its value says; empty if it names none."""
     session: str
+    subject: str
+    """Whom its value names; empty if it names nobody."""
     origin: tuple[int, int]
     """Partition and offset of the rejected record."""
     rejected: int
@@ -54,15 +57,6 @@ class DeadLetter:
     size: int
     value: bytes | None
     """None if it is longer than VALUE_BYTES, or was too large to be kept."""
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The value as an object; empty if it is none."""
-        try:
-            found = orjson.loads(self.value or b"")
-        except orjson.JSONDecodeError:
-            return {}
-        return found if isinstance(found, dict) else {}
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -85,7 +79,7 @@ class DeadLetter:
         if self.value is None:
             return None
         try:
-            if fields := self.fields:
+            if fields := _fields(self.value):
                 return orjson.dumps(redact(fields)[0]).decode()
         except TooCostlyError:
             return None
@@ -97,6 +91,15 @@ def _without_secrets(text: str) -> str | None:
         return str(redact({"value": text})[0]["value"])
     except TooCostlyError:
         return None
+
+
+def _fields(value: bytes) -> dict[str, Any]:
+    """Returns a value as an object; empty if it is none."""
+    try:
+        found = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def newest(settings: Settings) -> tuple[list[DeadLetter], bool]:
@@ -124,13 +127,14 @@ def letter_of(message: Message, partition: int) -> DeadLetter:
 
     key = key_of(value)
     tenant, session = split_key(key.decode()) if key is not None else ("", "")
-    omitted = said(names.OMITTED)
+    omitted, metadata = said(names.OMITTED), _fields(value).get("metadata")
     offset = message.offset() or 0
     return DeadLetter(
         partition=partition,
         offset=offset,
         tenant=tenant,
         session=session,
+        subject=subject_of({"metadata": metadata}) if isinstance(metadata, dict) else "",
         origin=origin_of(headers) or (partition, -1),
         rejected=message.timestamp()[1],
         reason=said(names.REASON),

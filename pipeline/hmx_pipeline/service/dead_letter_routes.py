@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from hmx_pipeline.contracts.episode import subject_of
 from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.topic_files import TopicsError
@@ -55,7 +54,7 @@ async def get_dead_letters(
 
 
 def _gone(erased: Erasures, letter: DeadLetter) -> bool:
-    return erased.hides_event(letter.tenant, letter.session, subject_of(letter.fields), letter.origin)
+    return erased.hides_event(letter.tenant, letter.session, letter.subject, letter.origin)
 
 
 def _told(letters: list[DeadLetter], complete: bool, limit: int) -> bytes:
