@@ -77,8 +77,8 @@ def unpacked(body: bytes, limit: int) -> bytes:
         raise ProblemError(ProblemKind.INVALID_REQUEST, "the body is no gzip", path="$") from None
     if len(found) > limit:
         raise ProblemError(ProblemKind.TOO_LARGE, f"the body exceeds {limit} bytes: send less per request")
-    if not unpacking.eof:
-        raise ProblemError(ProblemKind.INVALID_REQUEST, "the gzip ends too early", path="$")
+    if not unpacking.eof or unpacking.unused_data:
+        raise ProblemError(ProblemKind.INVALID_REQUEST, "the body is no single, whole gzip", path="$")
     return found
 
 
