@@ -67,7 +67,12 @@ class EventloomImport:
             if told not in _sealed(record):
                 self.report.unread(where, "it was altered: its hash differs")
                 continue
-            yield self._event(record, line, session, sequence)
+            try:
+                event = self._event(record, line, session, sequence)
+            except orjson.JSONEncodeError as error:
+                self.report.unread(where, f"no event holds it: {error}")
+                continue
+            yield event
             sequence += 1
 
     def _session(self, name: str) -> str:
