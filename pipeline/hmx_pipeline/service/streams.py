@@ -147,7 +147,7 @@ async def stream(
                     yield _frame(await _as_seen(view, step), start, hides=view is not None)
 
     headers = {"X-Accel-Buffering": "no"}
-    return Streaming(told(), following.counted(tenant, "sse"), SSE, headers)
+    return Streaming(told(), following.counted(tenant, "sse", bound_to(request)), SSE, headers)
 
 
 @router.get("/events", responses=_LINES, response_class=StreamingResponse)
@@ -191,7 +191,7 @@ async def get_events(
             _break_off(StreamEnd.STOPPING if following.stopping else StreamEnd.REVOKED)
 
     headers = {POSITION: stream_position.written(start.name, upto)}
-    return Streaming(told(), following.counted(tenant, "ndjson"), NDJSON, headers)
+    return Streaming(told(), following.counted(tenant, "ndjson", bound_to(request)), NDJSON, headers)
 
 
 async def erased_of(request: Request) -> Erasures:

@@ -224,6 +224,23 @@ def test_the_number_of_streams_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(opening())
 
 
+def test_a_person_takes_no_streams_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def opening() -> None:
+        ours = made(Log([], []))
+        monkeypatch.setattr(subscriptions, "OPEN_BOUND", 1)
+        with ours.counted("acme", "sse", "ann"):
+            with pytest.raises(ProblemError, match="rate_limited"), ours.counted("acme", "sse", "ann"):
+                pass
+            for tenant, subject in (("acme", "bob"), ("acme", None), ("globex", "ann")):
+                with ours.counted(tenant, "sse", subject):
+                    pass
+        assert not ours._bound, "who has none is forgotten"
+        with ours.counted("acme", "sse", "ann"):
+            pass
+
+    asyncio.run(opening())
+
+
 def test_streams_that_begin_at_once_are_counted_before_their_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there is room for; the others are answers, not streams that break off."""
     monkeypatch.setattr(subscriptions, "OPEN_EACH", 2)
