@@ -55,7 +55,7 @@ def test_what_reads_text_or_json_takes_at_most_five_times_the_steps_for_four_tim
 
 ROOMS = ("intake", "segments", "compiler/knowledge", "retrieval", "packs")
 OWN = {"intake.scan.any_case", "intake.scan.finder", "intake.scan.literal", "intake.scan.rule"}
-"""Given what stands in the program."""
+"""Given what stands in the program, some of it when it is first needed."""
 FIXED = {
     *(
         f"intake.control_records.{name}"
@@ -113,7 +113,7 @@ def test_every_public_function_that_takes_text_is_measured() -> None:
                         function(given)
     finally:
         sys.setprofile(None)
-    assert {name for code, name in known.items() if code not in called} == NOT_MEASURED
+    assert {name for code, name in known.items() if code not in called} | OWN == NOT_MEASURED
 
 
 def encoded(content: dict[str, Any], **fields: Any) -> bytes:

@@ -167,8 +167,8 @@ class Recovery(NamedTuple):
 
 def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = MappingProxyType({})) -> list[Recovery]:
     """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
-    What only was tried again is left out where something tells more. What worked once only is shown where nothing
-    worked twice. `acts`: by verb the whole action."""
+    What only was tried again is left out where something tells more, and what never was where a try has proved another
+    way. What worked once only is shown where nothing worked twice. `acts`: by verb the whole action."""
     tried: dict[_RecoveryPath, dict[str, bool]] = {}
     forms: dict[_RecoveryPath, list[Mapping[str, Any]]] = {}
     for c in contributions:
@@ -181,6 +181,7 @@ def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = 
                 forms.setdefault(way, []).append({**after, "changed": changed})
     verb = contributions[0].body["verb"]
     anyway = _anyway(contributions)
+    proven = any(way.again and sum(seen.values()) >= HELPED for way, seen in tried.items())
     found = []
     for way, seen in tried.items():
         usual, counts = _usual([tuple(after["steps"]) for after in forms[way]]), tally(seen.items())
@@ -188,6 +189,7 @@ def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = 
         words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts, changed)
         others = tally((s, ok) for w, own in tried.items() if w != way and _plain(w, way) for s, ok in own.items())
         beats = _instead(way) or not others.sessions or counts.bound > others.bound
+        beats = beats and not (proven and not way.again)
         telling = bool(verb) and beats and _telling(way, forms[way], counts, changed, anyway, acts)
         found.append(Recovery(words, whole, counts, list(seen.items()), telling))
     ranked = sorted(

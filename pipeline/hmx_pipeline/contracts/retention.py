@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Self
 
+import msgspec
 from pydantic import Field
 
 from hmx_pipeline.contracts.base import Model
@@ -64,6 +65,17 @@ class Retention(Model):
     def __str__(self) -> str:
         count = [f"{SESSIONS}:{self.sessions}"] if self.sessions else []
         return ",".join([*(f"{name}:{days}d" for name, days in sorted((self.days or {}).items())), *count])
+
+
+class RetainedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tenant's retention, and what it has taken so far."""
+
+    tenant_id: str
+    deadline: int | None
+    """The next midnight, if anything has an age."""
+    days: dict[str, int] = {}
+    sessions: int | None = None
+    cuts: Cuts = {}
 
 
 def cuts_of(days: Mapping[str, int], now_ms: int) -> Cuts:

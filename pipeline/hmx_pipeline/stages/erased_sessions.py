@@ -16,7 +16,7 @@ from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import ERASURE, EVIDENCE_ERASURE, KIND, output_headers
 from hmx_pipeline.contracts.keys import join_key, split_key, tenant_partition
 from hmx_pipeline.contracts.limits import ERASURE_KEPT_MS
-from hmx_pipeline.contracts.retention import DAY_MS, RETENTION, Retention, cuts_of, risen
+from hmx_pipeline.contracts.retention import DAY_MS, RETENTION, RetainedPast, Retention, cuts_of, risen
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.stages.fold import Output, Tx
@@ -25,7 +25,6 @@ from hmx_pipeline.stages.session_state import (
     BufferedEvent,
     ErasedPast,
     Indexes,
-    RetainedPast,
     erased_key,
     retained_key,
     session_of,

@@ -22,10 +22,9 @@ from pydantic import Field
 from hmx_pipeline.compiler import decision_policy
 from hmx_pipeline.compiler.candidate import rank
 from hmx_pipeline.compiler.imported_artifacts import Imported
-from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
-from hmx_pipeline.compiler.registry import class_of, knows
+from hmx_pipeline.compiler.registry import knows
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
@@ -42,11 +41,11 @@ from hmx_pipeline.contracts.limits import (
     TENANT_CONTRIBUTIONS,
     TENANT_DECISIONS,
 )
-from hmx_pipeline.contracts.retention import policy_of
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.fair_shares import FairShares
 from hmx_pipeline.stages.session_evidence import SessionEvidence
+from hmx_pipeline.stages.tenant_rules import TenantRules
 
 GONE: Final = "gone"
 """Stands for the digest of a pattern made from other kinds' contributions that has none left."""
@@ -186,7 +185,7 @@ class Surplus(NamedTuple):
     """Name of the counter for this bound."""
 
 
-class Maps:
+class Maps(TenantRules):
     """The contribution map of each pattern, the patterns to compile, and the bounds of both.
 
     Two bounds keep the lowest ranks of all contributions that ever came: of a pattern, and of a tenant. A withdrawn
@@ -196,6 +195,7 @@ class Maps:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._maps: dict[str, dict[str, Contribution]] = {}
         self._ranks: dict[str, list[tuple[int, str]]] = {}
         self._kept: Counter[str] = Counter()
@@ -207,7 +207,6 @@ class Maps:
         self._erased: dict[str, dict[str, ErasureState]] = {}
         """Encoded tenant → key → erasure."""
         self.sessions = SessionEvidence(self.of_tenant)
-        self._settings: dict[str, TenantSettings] = {}
         self._decided: Counter[str] = Counter()
         """Encoded tenant → number of patterns."""
         self._made: dict[str, set[str]] = {}
@@ -241,23 +240,6 @@ class Maps:
     @property
     def pending_count(self) -> int:
         return sum(map(len, self._pending.values()))
-
-    def trust(self, tenant_id: str) -> Trust | None:
-        """Return which agents the tenant trusts; None if its events never named a subject, and no operator named an
-        agent."""
-        settings = self._settings.get(tenant_id)
-        agents = frozenset((settings.trusted_agents or ()) if settings is not None else ())
-        people = self.names_subjects(tenant_id)
-        return Trust(agents, people) if agents or people else None
-
-    def weighed(self, tenant_id: str, kind: str, told: list[Contribution]) -> tuple[list[Contribution], bool]:
-        """Return the contributions that an artifact of this kind is compiled from, and whether subjects see it."""
-        trust = self.trust(tenant_id) if kind == decision_policy.NAME and not self.is_team(tenant_id) else None
-        return (told, True) if trust is None else trust.decided(told)
-
-    def names_subjects(self, tenant_id: str) -> bool:
-        settings = self._settings.get(tenant_id)
-        return settings is not None and settings.names_subjects is True
 
     def has_erased(self, tenant_id: str, since: int) -> bool:
         """Return True if an erasure of the tenant is as new as `since`, or newer."""
@@ -302,17 +284,6 @@ class Maps:
         own.discard(key)
         if not own:
             del self._made[_tenant_of(key)], self._gone[_tenant_of(key)]
-
-    def is_team(self, tenant_id: str) -> bool:
-        settings = self._settings.get(tenant_id)
-        return settings is not None and settings.sharing == "team"
-
-    def taken_by(self, contribution: Contribution) -> str:
-        """Return which policy of the tenant's retention takes a contribution; empty if none does."""
-        settings = self._settings.get(contribution.tenant_id)
-        if settings is None or settings.cuts is None:
-            return ""
-        return policy_of(settings.cuts, contribution.last_at, class_of(contribution.pattern_type))
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Return True if operators have decided on the pattern before, or its tenant has room for one more decision."""
@@ -367,9 +338,7 @@ class Maps:
                 if new is not None:
                     own[key] = new
             case "t":
-                self._settings.pop((old or new).tenant_id, None)
-                if new is not None:
-                    self._settings[new.tenant_id] = new
+                self.set((old or new).tenant_id, new)
             case "p":
                 self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
                 if (old is not None and old.evidence) or (new is not None and new.evidence):

@@ -24,7 +24,7 @@ import msgspec
 from hmx_pipeline.contracts.evidence import Segment, Step
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, TRACE_BYTES
-from hmx_pipeline.contracts.retention import Cuts
+from hmx_pipeline.contracts.retention import RetainedPast
 from hmx_pipeline.ordering.window import Cursor, Waiting, Window
 from hmx_pipeline.segments.head import SegmentHead
 from hmx_pipeline.stages.append_log import JOURNAL
@@ -97,17 +97,6 @@ class ErasedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     marks: tuple[str, ...]
     newest: dict[str, int] = {}
     """Mark of a session → time of its last erased event, if that is dated after the erasure."""
-
-
-class RetainedPast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tenant's retention, and what it has taken so far."""
-
-    tenant_id: str
-    deadline: int | None
-    """The next midnight, if anything has an age."""
-    days: dict[str, int] = {}
-    sessions: int | None = None
-    cuts: Cuts = {}
 
 
 class HeldBarrier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

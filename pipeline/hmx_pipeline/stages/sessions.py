@@ -52,7 +52,7 @@ from hmx_pipeline.contracts.limits import (
 )
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason, Rejection
-from hmx_pipeline.contracts.retention import RETENTION, Retention
+from hmx_pipeline.contracts.retention import RETENTION, RetainedPast, Retention
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.control_records import (
@@ -99,7 +99,6 @@ from hmx_pipeline.stages.session_state import (
     Indexes,
     PassingBarrier,
     ReleasedEvent,
-    RetainedPast,
     SessionState,
     barrier_key,
     decode_state,

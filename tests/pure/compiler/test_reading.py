@@ -310,6 +310,22 @@ def test_another_action_to_the_same_end_is_judged_by_its_own_result() -> None:
         assert way.endswith("` instead (worked in 3 of 4 sessions)")
 
 
+def test_what_was_never_tried_again_counts_only_where_no_try_proves_anything() -> None:
+    runs = [_test_run(n, "pytest") for n in range(2)]
+    for number in range(2, 8):
+        one = Script(f"s{number}")
+        file = f"pkg/tests/test_{number}.py"
+        one.user(f"Mend the parser, see {file}")
+        run = one.add(Role.TEST, name=f"pytest {file}", ok=False)
+        one.add(Role.ERROR, name="Missing", text="runner is not there", parent=run)
+        one.command(f"python {file}")
+        one.feedback("positive")
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    assert "bin/test" in str(found.content["recovery_actions"])
+    assert "python" not in str(found.content["recovery_actions"])
+
+
 def test_another_action_proves_nothing_after_a_change() -> None:
     (found,) = compiled([_test_run(n, "pytest", edits=True) for n in range(4)], "failure_playbook")
     assert "instead" not in str(found.content)
@@ -335,7 +351,7 @@ def test_what_is_done_before_every_try_is_no_recovery() -> None:
     assert [status(anyway=True), status(anyway=False)] == [Status.DRAFT, Status.ACTIVE]
 
 
-def test_what_only_looks_is_no_procedure_where_the_runs_change_something() -> None:
+def test_what_only_looks_is_no_procedure_where_the_runs_do_much_more() -> None:
     def found(*more: str) -> dict[Pattern, ArtifactCandidate]:
         runs = []
         for number in range(6):
@@ -349,5 +365,5 @@ def test_what_only_looks_is_no_procedure_where_the_runs_change_something() -> No
         return tasks([run_of(one.segment()) for one in runs])
 
     assert len(found()) == 1, "where all only look, looking is the task"
-    assert found("change_{}_way") == {}
+    assert found("change_{}_way", "send_{}_note", "close_{}_case") == {}
     assert len(found("cancel_order")) == 1

@@ -146,11 +146,8 @@ def _own(lines: Sequence[str]) -> Iterator[str]:
             yield line
             continue
         speaks = (at > 0 or not speaker_of(line)) and _speaks(line)  # the caller judges one before the whole message
-        begins = (
-            0
-            if at and _LETTER.match(line)
-            else _begins(line, lines[at + 1] if at + 1 < len(lines) else None, follows=at < last)
-        )
+        following = lines[at + 1] if at + 1 < len(lines) else None
+        begins = 0 if at and _LETTER.match(line) else _begins(line, following, follows=at < last)
         if begins >= 0:
             yield f"{line[:begins]} {MARK}"
             return

@@ -1,0 +1,45 @@
+"""Rules of tenants in the patterns stage: what operators set, and what follows from it for each contribution."""
+
+from hmx_pipeline.compiler import decision_policy
+from hmx_pipeline.compiler.knowledge.authority import Trust
+from hmx_pipeline.compiler.registry import class_of
+from hmx_pipeline.contracts.evidence import Contribution, TenantSettings
+from hmx_pipeline.contracts.retention import policy_of
+
+
+class TenantRules:
+    def __init__(self) -> None:
+        self._settings: dict[str, TenantSettings] = {}
+
+    def set(self, tenant_id: str, settings: TenantSettings | None) -> None:
+        self._settings.pop(tenant_id, None)
+        if settings is not None:
+            self._settings[tenant_id] = settings
+
+    def trust(self, tenant_id: str) -> Trust | None:
+        """Return which agents the tenant trusts; None if its events never named a subject, and no operator named an
+        agent."""
+        settings = self._settings.get(tenant_id)
+        agents = frozenset((settings.trusted_agents or ()) if settings is not None else ())
+        people = self.names_subjects(tenant_id)
+        return Trust(agents, people) if agents or people else None
+
+    def weighed(self, tenant_id: str, kind: str, told: list[Contribution]) -> tuple[list[Contribution], bool]:
+        """Return the contributions that an artifact of this kind is compiled from, and whether subjects see it."""
+        trust = self.trust(tenant_id) if kind == decision_policy.NAME and not self.is_team(tenant_id) else None
+        return (told, True) if trust is None else trust.decided(told)
+
+    def names_subjects(self, tenant_id: str) -> bool:
+        settings = self._settings.get(tenant_id)
+        return settings is not None and settings.names_subjects is True
+
+    def is_team(self, tenant_id: str) -> bool:
+        settings = self._settings.get(tenant_id)
+        return settings is not None and settings.sharing == "team"
+
+    def taken_by(self, contribution: Contribution) -> str:
+        """Return which policy of the tenant's retention takes a contribution; empty if none does."""
+        settings = self._settings.get(contribution.tenant_id)
+        if settings is None or settings.cuts is None:
+            return ""
+        return policy_of(settings.cuts, contribution.last_at, class_of(contribution.pattern_type))
