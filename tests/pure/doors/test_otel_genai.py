@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.doors import otel_genai, otel_messages
 from hmx_pipeline.doors.otel_genai import Mapped, Sender
 from hmx_pipeline.doors.otel_messages import CUT
@@ -367,6 +368,13 @@ def test_a_key_bound_to_a_person_cannot_take_the_ids_of_anothers_events() -> Non
     events = [mapped([asked], sender).events[0].event for sender in senders]
     assert [event["session_id"] for event in events] == ["default", "ann/default", "bob/default"]
     assert len({event["event_id"] for event in events}) == 3
+
+
+def test_what_is_remembered_of_a_tool_is_no_id_that_an_idempotency_key_gets() -> None:
+    ran = span(1, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay", "session.id": "s"})
+    marks = {mark for one in mapped([ran]).events for mark in one.marks}
+    assert marks
+    assert marks.isdisjoint({keyed_id("acme", "s", "tool/pay")})
 
 
 @pytest.mark.parametrize("depth", [12, 200, 300, 1_000])
