@@ -8,7 +8,7 @@ is new.
 """
 
 import hashlib
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -43,8 +43,8 @@ TICKS: Final = 4_096
 """Sequence numbers per millisecond since 2020."""
 EVENTS: Final = 20_000
 """Events of a request; records beyond are refused."""
-PENDING: Final = 64
-"""Calls of a tool that models have asked for and no span has told of, the latest of a trace."""
+ANNOUNCED: Final = 256
+"""Calls of a tool in a trace that await their spans, the first."""
 AGENT: Final = "default"
 _OPERATION: Final = "gen_ai.operation.name"
 _CHATS: Final = frozenset(("chat", "text_completion", "generate_content", "completion", "llm"))
@@ -65,7 +65,7 @@ class Sender(NamedTuple):
     agent: str = ""
     """Of records that name no agent; their service if empty."""
     subject: str = ""
-    """Of records that name no person: whom the key is bound to, who writes into sessions of its own alone."""
+    """To whom its key is bound: of records that name no person."""
 
 
 class OtelEvent(NamedTuple):
@@ -111,7 +111,7 @@ class _Mapping:
         self._spans = {(one.trace_id, one.span_id): one for one in records}
         self._sessions: dict[str, str] = {}
         self._subjects: dict[str, str] = {}
-        self._announced: dict[tuple[str, str], deque[ToolUse]] = defaultdict(lambda: deque(maxlen=PENDING))
+        self._announced: dict[tuple[str, str], list[ToolUse]] = defaultdict(list)
         """Trace and tool → calls that models have asked for, and no span has told of yet."""
         self._by_id: dict[tuple[str, str], ToolUse] = {}
         self._failing: set[str] = set()
@@ -169,7 +169,8 @@ class _Mapping:
         self._mapped.left_out.update(chat.unread)
         drafts = [*self._news(record, chat.told), *_answers(record, chat.said)]
         for call in (call for one in chat.said for call in one.calls):
-            self._announced[record.trace_id, call.name].append(call)
+            known = self._announced[record.trace_id, call.name]
+            known += [call] if len(known) < ANNOUNCED else []
             self._by_id[record.trace_id, call.call_id] = call
         if record.failed:
             drafts.append(_Drafted(_error(record)))
@@ -180,15 +181,15 @@ class _Mapping:
         nothing did, the trace does."""
         said = [one for one in told if one.role != "system"]
         ended = max((at for at, one in enumerate(said) if one.role == "assistant"), default=-1)
-        calls: dict[str, deque[ToolUse]] = defaultdict(deque)
-        for call in said[ended].calls if ended >= 0 else ():
+        calls: defaultdict[str, list[ToolUse]] = defaultdict(list)
+        for call in reversed(said[ended].calls if ended >= 0 else ()):
             calls[call.call_id].append(call)
         before = _digest("" if ended >= 0 else record.trace_id, said[: ended + 1])
         for one in said[ended + 1 :]:
             before = _digest(before, one)
             for place, answer in enumerate(one.answers):
-                if waiting := calls.get(answer.call_id):
-                    call = waiting.popleft()
+                if calls[answer.call_id]:
+                    call = calls[answer.call_id].pop()
                 else:  # the model's server remembers it
                     known = self._by_id.get((record.trace_id, answer.call_id))
                     call = known or ToolUse(answer.call_id, answer.name, {})
@@ -237,9 +238,9 @@ class _Mapping:
             self._mapped.events.append(OtelEvent(event, index, marked, (event_id, *superfluous)))
 
     def _session(self, record: OtelRecord) -> str:
-        """Return a record's session; ids are made from it, so it is the one that the event is appended to."""
-        named = first_text(record.attributes, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
-        return own_session(self._sender.subject, named) if named and self._sender.subject else named
+        """Return its session, empty for none; of a bound key its own, so that ids of two people never meet."""
+        session = first_text(record.attributes, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
+        return own_session(self._sender.subject, session) if self._sender.subject and session else session
 
     def _inside_its_like(self, record: OtelRecord, kind: str) -> bool:
         """Return whether a span only repeats one around it, as where two libraries tell of the same request."""

@@ -5,7 +5,6 @@ that models have asked for. Leaves: the call, its result and whether it succeede
 """
 
 import re
-from collections import deque
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -34,7 +33,7 @@ class ToolRun(NamedTuple):
     ok: bool
 
 
-def tool_run(record: OtelRecord, announced: deque[ToolUse]) -> ToolRun:
+def tool_run(record: OtelRecord, announced: list[ToolUse]) -> ToolRun:
     """Return what a tool's span tells; its call is taken from those that are announced."""
     given, call_id = record.attributes, str(record.attributes.get("gen_ai.tool.call.id") or "")
     ok, result = not record.failed and not given.get("error.type"), _told(given, _RESULT)
@@ -56,7 +55,7 @@ def _told(given: Json, names: tuple[str, ...]) -> Any:
     return as_json(next((given[one] for one in names if one in given), None))
 
 
-def _asked(call_id: str, given: Any, announced: deque[ToolUse]) -> ToolUse:
+def _asked(call_id: str, given: Any, announced: list[ToolUse]) -> ToolUse:
     """Return the call that a span is of. If it lacks the id or the arguments, a model's words have them."""
     match given:
         case {"input_str": _, "inputs": dict(inner)} | {"args": _, "kwargs": dict(inner)}:  # OpenLLMetry's forms

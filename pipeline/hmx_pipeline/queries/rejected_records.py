@@ -12,7 +12,7 @@ import orjson
 from confluent_kafka import Consumer, Message
 
 from hmx_pipeline.contracts import headers as names
-from hmx_pipeline.contracts.episode import subject_of
+from hmx_pipeline.contracts.episode import owner_in, subject_of
 from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import MB
@@ -45,7 +45,7 @@ class DeadLetter:
     """As its value says; empty if it names none."""
     session: str
     subject: str
-    """Whom its value names; empty if it names nobody."""
+    """Whose its value says it is, or its session's name; empty if neither does."""
     origin: tuple[int, int]
     """Partition and offset of the rejected record."""
     rejected: int
@@ -67,7 +67,7 @@ class DeadLetter:
             "rejected_at": format_ms(self.rejected),
             "reason": self.reason,
             "step": self.step,
-            "path": self.path,
+            "path": _without_secrets(self.path),
             "detail": _without_secrets(self.detail),
             "advice": _ADVICE.get(self.reason, ""),
             "size": self.size,
@@ -75,31 +75,32 @@ class DeadLetter:
         }
 
     def _shown(self) -> str | None:
-        """The value without secrets; what can't be searched for them is not shown."""
+        """The value without secrets, those of its ids too, which an event would keep."""
         if self.value is None:
             return None
         try:
-            if fields := _fields(self.value):
-                return orjson.dumps(redact(fields)[0]).decode()
+            return orjson.dumps(redact({"value": orjson.loads(self.value)})[0]["value"]).decode()
+        except orjson.JSONDecodeError:
+            return _without_secrets(self.value.decode(errors="backslashreplace"))
         except TooCostlyError:
             return None
-        return _without_secrets(self.value.decode(errors="backslashreplace"))
 
 
 def _without_secrets(text: str) -> str | None:
+    """Returns None for what can't be searched for them."""
     try:
         return str(redact({"value": text})[0]["value"])
     except TooCostlyError:
         return None
 
 
-def _fields(value: bytes) -> dict[str, Any]:
-    """Returns a value as an object; empty if it is none."""
+def _subject(value: bytes, session: str) -> str:
     try:
         found = orjson.loads(value)
     except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = None
+    named = isinstance(found, dict) and isinstance(found.get("metadata"), dict) and subject_of(found)
+    return named or owner_in(session)
 
 
 def newest(settings: Settings) -> tuple[list[DeadLetter], bool]:
@@ -127,14 +128,14 @@ def letter_of(message: Message, partition: int) -> DeadLetter:
 
     key = key_of(value)
     tenant, session = split_key(key.decode()) if key is not None else ("", "")
-    omitted, metadata = said(names.OMITTED), _fields(value).get("metadata")
+    omitted = said(names.OMITTED)
     offset = message.offset() or 0
     return DeadLetter(
         partition=partition,
         offset=offset,
         tenant=tenant,
         session=session,
-        subject=subject_of({"metadata": metadata}) if isinstance(metadata, dict) else "",
+        subject=_subject(value, session),
         origin=origin_of(headers) or (partition, -1),
         rejected=message.timestamp()[1],
         reason=said(names.REASON),

@@ -78,7 +78,8 @@ def unpacked(body: bytes, limit: int) -> bytes:
     if len(found) > limit:
         raise ProblemError(ProblemKind.TOO_LARGE, f"the body exceeds {limit} bytes: send less per request")
     if not unpacking.eof or unpacking.unused_data:
-        raise ProblemError(ProblemKind.INVALID_REQUEST, "the body is no single, whole gzip", path="$")
+        detail = "the gzip ends too early, or something follows it: send one whole member"
+        raise ProblemError(ProblemKind.INVALID_REQUEST, detail, path="$")
     return found
 
 
