@@ -113,7 +113,6 @@ def test_what_is_no_export_is_a_problem(service: httpx.Client, monkeypatch: pyte
     assert post(service, b"[]").status_code == 422
     assert post(service, b"{}", Content_Encoding="gzip").status_code == 422
     assert post(service, gzip.compress(b"{}")[:-4], Content_Encoding="gzip").status_code == 422
-    assert post(service, gzip.compress(b"{}") * 2, Content_Encoding="gzip").status_code == 422  # nothing is passed over
     assert post(service, b"\xff\xff", Content_Type="application/x-protobuf").status_code == 422
     assert post(service, b"{}", Content_Type="text/plain").status_code == 415
     assert post(service, b"{}", Content_Encoding="br").status_code == 415

@@ -124,17 +124,6 @@ def test_what_is_no_line_of_a_log_is_named(line: bytes) -> None:
     assert len(importing.report.unreadable) == 1
 
 
-@pytest.mark.parametrize("thread", [2**70, json.loads("[" * 300 + "]" * 300)])
-def test_a_line_that_no_event_holds_is_named_and_loses_itself_alone(thread: Any) -> None:
-    record = {"seq": 1, "timestamp": "2026-06-05T02:50:00Z", "type": "t", "actor": "bot", "thread": thread,
-              "payload": {}, "prev_hash": None}  # fmt: skip
-    line = json.dumps({**record, "hash": sealed(record)}, separators=(",", ":")).encode()
-    importing = EventloomImport("acme")
-    logs = [("bad.jsonl", line), *(("good.jsonl", each) for each in chain([{"a": 1}]))]
-    assert [event["session_id"] for event in importing.events(logs)] == ["good"]
-    assert [said.partition(":")[0] for said in importing.report.unreadable] == ["bad.jsonl"]
-
-
 def test_two_files_of_one_name_are_two_sessions() -> None:
     importing = EventloomImport("acme")
     lines = [(name, line) for name in ("a/log.jsonl", "b/log.jsonl") for line in chain([{}])]

@@ -3,9 +3,6 @@
 import itertools
 import json
 import random
-import sys
-from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import orjson
@@ -360,81 +357,11 @@ def test_what_was_cut_or_sampled_loses_itself_alone() -> None:
     assert (kinds(found), found.left_out) == (["message"], {"results without a call": 1})
 
 
-HI = '[{"role": "user", "content": "Hi"}]'
-
-
-def test_a_key_bound_to_a_person_cannot_take_the_ids_of_anothers_events() -> None:
-    asked = span(1, {"gen_ai.operation.name": "chat", "gen_ai.input.messages": HI, "session.id": "default"})
-    senders = (Sender("acme"), Sender("acme", subject="ann"), Sender("acme", subject="bob"))
-    events = [mapped([asked], sender).events[0].event for sender in senders]
-    assert [event["session_id"] for event in events] == ["default", "ann/default", "bob/default"]
-    assert len({event["event_id"] for event in events}) == 3
-
-
 def test_what_is_remembered_of_a_tool_is_no_id_that_an_idempotency_key_gets() -> None:
     ran = span(1, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay", "session.id": "s"})
     marks = {mark for one in mapped([ran]).events for mark in one.marks}
     assert marks
     assert marks.isdisjoint({keyed_id("acme", "s", "tool/pay")})
-
-
-@pytest.mark.parametrize("depth", [12, 200, 300, 1_000])
-def test_a_value_of_any_depth_is_written_and_costs_no_other_span(depth: int) -> None:
-    deep = '{"a":' * depth + "1" + "}" * depth
-    history = f'[{{"role": "tool", "name": "t", "content": [{{"type": "tool_result", "content": {deep}}}]}}]'
-    chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": history}
-    tool = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.call.arguments": deep,
-        "gen_ai.tool.call.result": deep,
-    }
-    found = mapped([span(1, chat), span(2, tool), span(3, {**chat, "gen_ai.input.messages": HI})])
-    events = [orjson.loads(orjson.dumps(one.event)) for one in found.events]
-    assert events[-1]["content"]["text"] == "Hi"
-
-
-def test_an_integer_of_more_than_64_bits_is_none() -> None:
-    call = span(1, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add"})
-    for value in ("99999999999999999999", 2**64 - 1, "-9999999999999999999"):
-        values = [{"key": "n", "value": {"intValue": value}}, {"key": "m", "value": {"intValue": str(2**63 - 1)}}]
-        given = {"key": "gen_ai.tool.call.arguments", "value": {"kvlistValue": {"values": values}}}
-        (told_of, _) = mapped([{**call, "attributes": [*call["attributes"], given]}]).events
-        assert told_of.event["content"]["arguments"] == {"n": 0, "m": 2**63 - 1}
-
-
-def opcodes(run: Callable[[], object]) -> int:
-    """How many opcodes the doors run."""
-    counted = 0
-
-    def traced(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal counted
-        if "/doors/" not in frame.f_code.co_filename:
-            return None
-        frame.f_trace_opcodes = True
-        counted += event == "opcode"
-        return traced
-
-    before = sys.gettrace()
-    sys.settrace(traced)
-    try:
-        run()
-    finally:
-        sys.settrace(before)
-    return counted
-
-
-def test_work_grows_with_the_calls_of_a_message_and_no_faster() -> None:
-    def steps(calls: int) -> int:
-        asked = [{"type": "tool_call", "id": str(number), "name": "t"} for number in range(calls)]
-        unknown = [{"type": "tool_call_response", "id": "?", "response": ""}] * calls
-        history = json.dumps([{"role": "assistant", "parts": asked}, {"role": "tool", "parts": unknown}])
-        said = json.dumps([{"role": "assistant", "parts": asked}])
-        about = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": history, "gen_ai.output.messages": said}
-        tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t", "gen_ai.tool.call.arguments": "x"}
-        tools = [span(2 + at / 1_000, tool, name=f"s{at}") for at in range(calls)]
-        return opcodes(lambda: mapped([span(1, about), *tools]))
-
-    assert steps(800) < 3 * steps(400)
 
 
 def test_what_is_not_mapped_is_counted() -> None:
