@@ -62,6 +62,8 @@ class Manifest(msgspec.Struct, frozen=True):
     format: int
     control_key: str
     """See `fingerprint`."""
+    seal: str
+    """See `sealed`."""
     topics: dict[str, StoredTopic]
 
     @property
@@ -72,6 +74,12 @@ class Manifest(msgspec.Struct, frozen=True):
 def fingerprint(settings: Settings) -> str:
     """Tells control keys apart: with another one the log's own control records would be rejected."""
     return hmac.new(settings.require_control_key().encode(), b"hmx backup", hashlib.sha256).hexdigest()
+
+
+def sealed(settings: Settings, topics: dict[str, StoredTopic]) -> str:
+    """Tells that nobody without the control key has changed what a backup holds, its checksums included."""
+    told = msgspec.json.encode(topics, order="deterministic")
+    return hmac.new(settings.require_control_key().encode(), b"hmx backup of " + told, hashlib.sha256).hexdigest()
 
 
 def back_up(settings: Settings, folder: Path, on_progress: Progress) -> Manifest:
@@ -94,19 +102,24 @@ def back_up(settings: Settings, folder: Path, on_progress: Progress) -> Manifest
             now = _ends(cluster, settings.topic_prefix, counts)
             if moved := [each for each in counts if each != EVENTS and now[each] != ends[each]]:
                 raise BackupError(f"a worker wrote to {moved[0]} meanwhile: stop all workers, then repeat")
-    manifest = Manifest(FORMAT, fingerprint(settings), topics)
+    manifest = Manifest(FORMAT, fingerprint(settings), sealed(settings, topics), topics)
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
     return manifest
 
 
-def manifest_of(folder: Path) -> Manifest:
-    """Raises BackupError if a backup is not whole: every file is compared with its checksum."""
+def manifest_of(folder: Path, settings: Settings) -> Manifest:
+    """Raises BackupError if a backup is of another control key, or not whole and as it was written: every file is
+    compared with its checksum, and these with the seal."""
     try:
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
         raise BackupError(f"{folder} holds no whole backup: {error}") from error
     if manifest.format != FORMAT:
         raise BackupError(f"{folder} has format {manifest.format}, and this version reads {FORMAT}: upgrade it")
+    if manifest.control_key != fingerprint(settings):
+        raise BackupError("HMX_CONTROL_KEY is not the one of the backup: set that one")
+    if not hmac.compare_digest(manifest.seal, sealed(settings, manifest.topics)):
+        raise BackupError(f"{folder / MANIFEST} was altered: take another backup")
     for topic, stored in manifest.topics.items():
         for number, partition in enumerate(stored.partitions):
             file = file_of(folder, topic, number)

@@ -90,6 +90,13 @@ def cut(text: str, characters: int = TEXT) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
 
 
+def _told(value: Any) -> str:
+    try:
+        return cut(str(value), 256)
+    except RecursionError:
+        return "values too deep in each other"
+
+
 def bounded(value: Any) -> Any:
     """Return a JSON value with long texts cut, and without what exceeds a bound."""
     left = VALUES
@@ -98,7 +105,7 @@ def bounded(value: Any) -> Any:
         nonlocal left
         left -= 1
         if isinstance(value, dict | list) and (depth >= DEPTH or left <= 0):
-            return cut(str(value), 256)
+            return _told(value)
         if isinstance(value, dict):
             return {cut(str(name), 256): kept(item, depth + 1) for name, item in list(value.items())[:ITEMS]}
         if isinstance(value, list):

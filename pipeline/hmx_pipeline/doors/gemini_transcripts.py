@@ -16,7 +16,7 @@ import orjson
 from hmx_pipeline.contracts.timestamps import parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import DraftEvent, Numbering
+from hmx_pipeline.doors.draft import DEPTH, DraftEvent, Numbering
 
 AGENT: Final = "gemini-cli"
 SUBAGENT: Final = "gemini-cli-subagent"
@@ -24,7 +24,7 @@ BETWEEN: Final = "words of the assistant between its calls"
 _TOOLS: Final = {"run_shell_command": "Bash", "replace": "Edit", "write_file": "Write"}
 _HEAD: Final = re.compile(r"(?:Command: .*\n)?(?:Directory: .*\n)?(?:Output|Stdout): ?")
 _TAIL: Final = re.compile(r"\n(?:Stderr|Error|Exit Code|Signal|Background PIDs|Process Group PGID): .*", re.DOTALL)
-_EXIT: Final = re.compile(r"^Exit Code: (-?\d+)$", re.MULTILINE)
+_EXIT: Final = re.compile(r"^Exit Code: (-?\d{1,9})$", re.MULTILINE)
 _MARKED: Final = re.compile(r"<untrusted_context>\n(.*)\n</untrusted_context>", re.DOTALL)
 """Output as the model is shown it."""
 _OWN: Final = re.compile(r"\s*<session_context>")
@@ -149,17 +149,23 @@ def _words(message: Json) -> str:
     return "\n".join(filter(None, (_text(one) for one in parts if not isinstance(one, dict) or "text" in one)))
 
 
-def _text(content: Any) -> str:
-    """Return the words of a text, a part, a list of parts, or of the response of a function."""
+def _text(content: Any, depth: int = 0) -> str:
+    """Return the words of a text, a part, a list of parts, or of the response of a function; none if these lie too deep
+    in each other."""
     match content:
+        case _ if depth > DEPTH:
+            return ""
         case str():
             return content
         case [*parts]:
-            return "\n".join(text for text in map(_text, parts) if text)
+            return "\n".join(text for part in parts if (text := _text(part, depth + 1)))
         case {"text": str(text)}:
             return text
         case {"functionResponse": {"response": {"output": inner} | {"error": inner}}}:
-            return _text(inner)
+            return _text(inner, depth + 1)
         case {"functionResponse": {"response": dict(inner)}}:
-            return orjson.dumps(inner).decode()
+            try:
+                return orjson.dumps(inner).decode()
+            except orjson.JSONEncodeError:
+                return ""
     return ""

@@ -233,7 +233,7 @@ class _Mapping:
                 **({"trace_id": record.trace_id} if record.trace_id else {}),
                 **({"tags": [tag[:TAG] for tag in tags]} if tags else {}),
             }
-            ids = (keyed_id(sender.tenant, session, name) for name in (mark, unless))
+            ids = (f"mark:{keyed_id(sender.tenant, session, name)}" for name in (mark, unless))  # no event's id
             marked, superfluous = ((found,) if name else () for found, name in zip(ids, (mark, unless), strict=True))
             self._mapped.events.append(OtelEvent(event, index, marked, (event_id, *superfluous)))
 

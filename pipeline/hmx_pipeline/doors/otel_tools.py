@@ -6,6 +6,7 @@ that models have asked for. Leaves: the call, its result and whether it succeede
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -14,11 +15,13 @@ from hmx_pipeline.doors.draft import bounded, cut
 from hmx_pipeline.doors.otel_messages import ToolUse, arguments_of, as_json
 from hmx_pipeline.doors.otlp import Json, OtelRecord
 
+COMPARED: Final = 64
+"""Arguments of a call that are compared with what its tool got."""
 _TOOL: Final = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
 _GIVEN: Final = ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.input")
 _RESULT: Final = ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
 _FAILURE: Final = re.compile(
-    r"\W*(?:(?:an? |the |tool |execution |command )*(?:error|exception|failed|failure)\b"
+    r"\W*+(?:(?:an? |the |tool |execution |command )*(?:error|exception|failed|failure)\b"
     r"|traceback \(most recent|[\w.]*(?:error|exception):)",
     re.IGNORECASE,
 )
@@ -60,7 +63,9 @@ def _asked(call_id: str, given: Any, announced: list[ToolUse]) -> ToolUse:
     whole = isinstance(given, dict)
     fitting = [call for call in announced if call.call_id == call_id]
     if not call_id:
-        fitting = [one for one in announced if given in (None, one.arguments, *one.arguments.values())]
+        fitting = [
+            one for one in announced if given in (None, one.arguments, *islice(one.arguments.values(), COMPARED))
+        ]
     if len(fitting) != 1:
         return ToolUse(call_id, "", arguments_of(given))
     announced.remove(fitting[0])

@@ -17,7 +17,7 @@ RECORDS: Final = 10_000
 ATTRIBUTES: Final = 2_048
 """Of a record, the first."""
 PARTS: Final = 1_000_000
-"""Fields in a protobuf body."""
+"""Fields in a protobuf body; objects and lists in a body, and in the texts of its attributes."""
 DEPTH: Final = 32
 """Messages, or values, in each other."""
 MOST: Final = 1 << 63
@@ -64,11 +64,11 @@ class Export:
 
 
 def read_traces(body: bytes, *, protobuf: bool) -> Export:
-    return _read(_message(body, "Traces") if protobuf else _json(body), "resourceSpans", "scopeSpans", "spans")
+    return _read(_parsed(body, "Traces", protobuf), "resourceSpans", "scopeSpans", "spans")
 
 
 def read_logs(body: bytes, *, protobuf: bool) -> Export:
-    return _read(_message(body, "Logs") if protobuf else _json(body), "resourceLogs", "scopeLogs", "logRecords")
+    return _read(_parsed(body, "Logs", protobuf), "resourceLogs", "scopeLogs", "logRecords")
 
 
 def partial_success(refused: int, why: str, unit: str, *, protobuf: bool) -> bytes:
@@ -79,6 +79,12 @@ def partial_success(refused: int, why: str, unit: str, *, protobuf: bool) -> byt
     text = why.encode()
     inner = (b"\x08" + _varint(refused) if refused else b"") + (b"\x12" + _varint(len(text)) + text if text else b"")
     return b"\x0a" + _varint(len(inner)) + inner if inner else b""
+
+
+def _parsed(body: bytes, kind: str, protobuf: bool) -> Json:
+    if body.count(b"{") + body.count(b"[") > PARTS:
+        raise OtlpError(f"more than {PARTS} objects and lists: send fewer spans at a time")
+    return _message(body, kind) if protobuf else _json(body)
 
 
 def _read(export: Json, resources: str, scopes: str, records: str) -> Export:

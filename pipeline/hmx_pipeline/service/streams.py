@@ -26,7 +26,7 @@ from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service import stream_position
 from hmx_pipeline.service.access import Reader, admitted, bound_to
 from hmx_pipeline.service.memory import store_of, view_of
-from hmx_pipeline.service.problems import ProblemKind, unavailable
+from hmx_pipeline.service.problems import ProblemError, ProblemKind, unavailable
 from hmx_pipeline.service.request_metrics import HEAD
 from hmx_pipeline.service.subscriber_queue import STALLED, StreamEnd
 from hmx_pipeline.service.subscriptions import FAILURES, Start, Step, Subscriptions
@@ -126,16 +126,28 @@ async def stream(
     past: dict[tuple[str, int], int] = await _past(request) if view is not None or erased.of(tenant) else {}
     store = store_of(request)
 
+    async def is_gone(step: Step) -> bool:
+        """What is erased while the stream is open is gone, too."""
+        nonlocal erased, past
+        if not isinstance(step, PassingRecord):
+            return False
+        try:
+            if (now := await erased_of(request)) is not erased:
+                past, erased = await _past(request) if now.of(tenant) else past, now
+        except (ProblemError, StoreUnavailableError):
+            _break_off(StreamEnd.KAFKA)
+        return hidden(erased, step) or await _is_gone(store, past, step)
+
     async def told() -> AsyncGenerator[bytes]:
         yield b"retry: %d\n%s" % (RETRY_MS, _frame(None, start))
         steps = following.follow(tenant, topics, start, lambda: admitted(request, tenant))
         async with aclosing(steps):
             async for step in steps:
-                if not hidden(erased, step) and not await _is_gone(store, past, step) and await _is_seen(view, step):
+                if not await is_gone(step) and await _is_seen(view, step):
                     yield _frame(await _as_seen(view, step), start, hides=view is not None)
 
     headers = {"X-Accel-Buffering": "no"}
-    return Streaming(told(), following.counted(tenant, "sse"), SSE, headers)
+    return Streaming(told(), following.counted(tenant, "sse", bound_to(request)), SSE, headers)
 
 
 @router.get("/events", responses=_LINES, response_class=StreamingResponse)
@@ -148,7 +160,7 @@ async def get_events(
     """Exports the tenant's released events up to the present as NDJSON, each session in order."""
     following: Subscriptions = request.app.state.following
     start = await following.start(tenant, after, from_start=True)
-    erased = await erased_of(request)
+    await erased_of(request)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
     owner, view = f"{join_key(tenant)}/".encode(), _bound_view(request, tenant)
     if session is not None and view is not None:
@@ -169,17 +181,17 @@ async def get_events(
         try:
             async with aclosing(following.stored(start.positions, upto, places, wanted, go_on)) as steps:
                 async for step in steps:
-                    if not isinstance(step, PassingRecord) or step.value is None or hidden(erased, step):
+                    if not isinstance(step, PassingRecord) or step.value is None:
                         continue
-                    if await _is_seen(view, step):
+                    if not hidden(await erased_of(request), step) and await _is_seen(view, step):
                         yield _event(step.value) + b"\n"
-        except FAILURES:
+        except (*FAILURES, ProblemError):
             _break_off(StreamEnd.KAFKA)
         if start.positions != upto:
             _break_off(StreamEnd.STOPPING if following.stopping else StreamEnd.REVOKED)
 
     headers = {POSITION: stream_position.written(start.name, upto)}
-    return Streaming(told(), following.counted(tenant, "ndjson"), NDJSON, headers)
+    return Streaming(told(), following.counted(tenant, "ndjson", bound_to(request)), NDJSON, headers)
 
 
 async def erased_of(request: Request) -> Erasures:
@@ -199,7 +211,7 @@ async def _past(request: Request) -> dict[tuple[str, int], int]:
 
 
 def hidden(erased: Erasures, step: Step) -> bool:
-    """Returns whether it is an episode that its topic still holds, and that was erased before the stream began."""
+    """Returns whether it is an episode that its topic still holds, and that is erased."""
     if not isinstance(step, PassingRecord) or step.place[0] != EPISODES or not erased:
         return False
     return erased.hides_episode(orjson.loads(step.value or b""))

@@ -33,7 +33,9 @@ ALIVE_S: Final = 15.0
 """An idle stream reports its position this often."""
 OPEN: Final = 512
 OPEN_EACH: Final = 64
-"""Open streams of a process, in total and per tenant."""
+OPEN_BOUND: Final = 8
+"""Open streams of a process, in total, per tenant, and per subject whose key opens them: a person of a tenant must not
+take the streams of the others."""
 FAILURES: Final = (KafkaException, KafkaUnreachableError, TimeoutError)
 
 
@@ -75,6 +77,8 @@ class Subscriptions:
     def __init__(self, settings: Settings) -> None:
         self._tail = TopicTail(settings.require_kafka(), settings.topic_prefix, FOLLOWED)
         self._open: Counter[str] = Counter()
+        self._bound: Counter[tuple[str, str]] = Counter()
+        """By tenant and subject."""
         self._inboxes: set[SubscriberQueue] = set()
         self._room = InboxMemory()
         self._turns = asyncio.Semaphore(CONSUMERS)
@@ -99,16 +103,22 @@ class Subscriptions:
             raise ProblemError(ProblemKind.RATE_LIMITED, detail, RETRY)
 
     @contextmanager
-    def counted(self, tenant: str, kind: str) -> Iterator[None]:
-        """Counts an open stream. Raises ProblemError at the limit."""
+    def counted(self, tenant: str, kind: str, subject: str | None = None) -> Iterator[None]:
+        """Counts an open stream; `subject` is whom its key is bound to. Raises ProblemError at a limit."""
         self._check_room(tenant)
+        if subject is not None and self._bound[tenant, subject] >= OPEN_BOUND:
+            detail = f"at most {OPEN_BOUND} streams per subject: close some, or try again later"
+            raise ProblemError(ProblemKind.RATE_LIMITED, detail, RETRY)
+        bound = Counter([(tenant, subject)] if subject is not None else [])
         self._open[tenant] += 1
+        self._bound += bound
         METRICS.streams.labels(kind).inc()
         try:
             yield
         finally:
             self._open[tenant] -= 1
             self._open += Counter()  # drops zero counts
+            self._bound -= bound
             METRICS.streams.labels(kind).dec()
 
     async def start(self, tenant: str, after: str | None, *, from_start: bool) -> Start:

@@ -20,6 +20,11 @@ class TtlCache(Generic[T]):
         self._lock = asyncio.Lock()
         self._answer: tuple[T, float] | None = None
 
+    async def forget(self) -> None:
+        """Computes the value anew next time."""
+        async with self._lock:
+            self._answer = None
+
     async def get(self) -> T:
         async with self._lock:
             if self._answer is None or time.monotonic() >= self._answer[1]:

@@ -16,7 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.service.access import admit, admitted, grant_of, ready
+from hmx_pipeline.service.access import admit, admitted, bound_to, grant_of, ready
 from hmx_pipeline.service.api_keys import Scope
 from hmx_pipeline.service.events import UNACKNOWLEDGED, EventResult, take
 from hmx_pipeline.service.negotiation import subprotocol
@@ -101,7 +101,7 @@ async def take_frames(socket: WebSocket) -> None:
     await ready(socket)
     tenant = admit(socket, Scope.WRITE)
     following: Subscriptions = socket.app.state.following
-    with following.counted(tenant, "websocket"):
+    with following.counted(tenant, "websocket", bound_to(socket)):
         await socket.accept(spoken)
         await _converse(socket, tenant, following)
 

@@ -1,15 +1,30 @@
 """Whatever offsets a partition has, what a restore writes takes up every one of them, and each record has its own."""
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.audit import restore
-from hmx_pipeline.audit.backup import Manifest, StoredPartition, StoredRecord, StoredTopic
+from hmx_pipeline.audit.backup import (
+    FORMAT,
+    MANIFEST,
+    BackupError,
+    Manifest,
+    StoredPartition,
+    StoredRecord,
+    StoredTopic,
+    fingerprint,
+    manifest_of,
+    sealed,
+)
 from hmx_pipeline.audit.restore import aborted, outdated, pieces_of
 from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, EVENTS
 
 DAY_MS = 86_400_000
@@ -51,5 +66,21 @@ def test_only_a_topic_whose_retention_has_passed_keeps_all_for_now() -> None:
 
     specs = load_topics(prefix="x.")
     old, young = ({EVENTS: stored(days), ARTIFACTS: stored(400)} for days in (31, 29))
-    assert list(outdated(Manifest(1, "", old), specs, "x.")) == [EVENTS]
-    assert list(outdated(Manifest(1, "", young), specs, "x.")) == []
+    assert list(outdated(Manifest(1, "", "", old), specs, "x.")) == [EVENTS]
+    assert list(outdated(Manifest(1, "", "", young), specs, "x.")) == []
+
+
+@pytest.mark.parametrize("change", [{"others": []}, {EVENTS: [StoredPartition(0, 10**12, 0, "", 0)]}])
+def test_whoever_lacks_the_control_key_alters_no_backup(
+    tmp_path: Path, change: Mapping[str, list[StoredPartition]]
+) -> None:
+    """What a manifest names, a restore fills and cuts: topics and offsets, too."""
+    settings = Settings(control_key="known to processes alone")
+    topics = {EVENTS: StoredTopic("id", [])}
+    manifest = Manifest(FORMAT, fingerprint(settings), sealed(settings, topics), topics)
+    (tmp_path / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    assert manifest_of(tmp_path, settings) == manifest
+    altered = {**topics, **{topic: StoredTopic("id", partitions) for topic, partitions in change.items()}}
+    (tmp_path / MANIFEST).write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, topics=altered)))
+    with pytest.raises(BackupError, match="altered"):
+        manifest_of(tmp_path, settings)

@@ -38,6 +38,7 @@ def rules(text: str) -> list[Claim]:
         f'The "main" branch is "protected".\n{RULE}',
         f"Deploy at 10:30 today.\n{RULE}",
         f"Immer gilt für uns:\n{RULE}",
+        f"Does this page load?\n{RULE}",
     ],
 )
 def test_what_an_author_writes_around_other_text_is_their_own(text: str) -> None:
@@ -48,6 +49,8 @@ def test_what_an_author_writes_around_other_text_is_their_own(text: str) -> None
     "text",
     [
         f"Here is the page:\nhello\n\n{RULE}",
+        f"What does this page say?\n\nWelcome\n\n{RULE}",
+        f"The README says\n\n{RULE}",
         f"My boss wrote: {RULE}",
         f"hello\nEve Smith: {RULE}\n{RULE}",
         f"hello\nEve: {RULE}",

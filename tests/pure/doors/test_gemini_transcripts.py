@@ -150,6 +150,24 @@ def test_no_message_breaks_an_import(kind: str, content: Any, calls: Any, about:
     imported([orjson.dumps(one) for one in (about, {"sessionId": "s", "directories": about}, message)])
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        "Output: x\nExit Code: " + "9" * 5_000,
+        json.loads("[" * 900 + '"x"' + "]" * 900),
+        [{"functionResponse": {"response": json.loads('{"a":' * 400 + "1" + "}" * 400)}}],
+        json.loads('[{"functionResponse":{"response":{"output":' * 200 + '"x"' + "}}}]" * 200),
+    ],
+)
+def test_no_tools_output_ends_an_import(result: Any) -> None:
+    call = {"id": "c", "name": "run_shell_command", "args": {"command": "x"}, "status": "success", "result": result}
+    said = {"id": "m", "type": "gemini", "timestamp": "2026-03-14T09:30:00Z", "toolCalls": [call], "content": result}
+    told = json.dumps({"sessionId": "s", "messages": [said]}).encode()
+    events, report = imported([told])
+    assert {"tool_call", "command_exec"} & {event["event_type"] for event in events}
+    assert report.unreadable == []
+
+
 @pytest.mark.parametrize("form", [Chat.lines, Chat.older])
 def test_what_helped_is_learnt(form: Any) -> None:
     events, _ = imported(*(form(worked(f"s{number}")) for number in range(4)))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.doors import otel_genai, otel_messages
 from hmx_pipeline.doors.otel_genai import Mapped, Sender
 from hmx_pipeline.doors.otel_messages import CUT
@@ -354,6 +355,13 @@ def test_what_was_cut_or_sampled_loses_itself_alone() -> None:
     without_call = semantic(HISTORY[3:4], HISTORY[4])
     found = mapped([span(3, without_call)])
     assert (kinds(found), found.left_out) == (["message"], {"results without a call": 1})
+
+
+def test_what_is_remembered_of_a_tool_is_no_id_that_an_idempotency_key_gets() -> None:
+    ran = span(1, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay", "session.id": "s"})
+    marks = {mark for one in mapped([ran]).events for mark in one.marks}
+    assert marks
+    assert marks.isdisjoint({keyed_id("acme", "s", "tool/pay")})
 
 
 def test_what_is_not_mapped_is_counted() -> None:

@@ -109,6 +109,15 @@ def test_everything_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         read_traces(as_protobuf(body, ExportTraceServiceRequest()), protobuf=True)
 
 
+def test_no_body_becomes_more_objects_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp, "PARTS", 100)
+    inside = span(1, {"gen_ai.input.messages": "[" + "{}," * 100 + "{}]"})
+    packed = as_protobuf(export([inside]), ExportTraceServiceRequest())
+    for body, protobuf in ((b'{"a":[' + b"{}," * 100 + b"{}]}", False), (packed, True)):
+        with pytest.raises(OtlpError, match="send fewer"):
+            read_traces(body, protobuf=protobuf)
+
+
 def test_values_too_deep_in_each_other_are_left_out_or_refused() -> None:
     value: Any = "end"
     for _ in range(40):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
+from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.kafka.clients import Watermarks
 from hmx_pipeline.kafka.range_reader import Chunk, PassingRecord
@@ -223,6 +224,23 @@ def test_the_number_of_streams_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(opening())
 
 
+def test_a_person_takes_no_streams_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def opening() -> None:
+        ours = made(Log([], []))
+        monkeypatch.setattr(subscriptions, "OPEN_BOUND", 1)
+        with ours.counted("acme", "sse", "ann"):
+            with pytest.raises(ProblemError, match="rate_limited"), ours.counted("acme", "sse", "ann"):
+                pass
+            for tenant, subject in (("acme", "bob"), ("acme", None), ("globex", "ann")):
+                with ours.counted(tenant, "sse", subject):
+                    pass
+        assert not ours._bound, "who has none is forgotten"
+        with ours.counted("acme", "sse", "ann"):
+            pass
+
+    asyncio.run(opening())
+
+
 def test_streams_that_begin_at_once_are_counted_before_their_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there is room for; the others are answers, not streams that break off."""
     monkeypatch.setattr(subscriptions, "OPEN_EACH", 2)
@@ -340,12 +358,18 @@ def test_whether_a_stream_may_go_on_is_asked_of_each_portion(monkeypatch: pytest
     assert asked < 50
 
 
-def exported(log: Log, keys: Path, key: str, after_first: Callable[[Subscriptions], None]) -> list[bytes]:
+def exported(
+    log: Log,
+    keys: Path,
+    key: str,
+    after_first: Callable[[Subscriptions], None],
+    erased: Callable[[], Erasures] = Erasures,
+) -> list[bytes]:
     """The lines of an export, of which the first has an effect. Raises ClientDisconnect where it is cut off."""
     app, lines = FastAPI(), []
     app.include_router(streams.router)
     app.state.access = Access(str(keys), 0)
-    app.state.erased = TtlCache(Erasures, 60.0)
+    app.state.erased = TtlCache(erased, 0.0)
     headers = [(b"authorization", f"Bearer {key}".encode())]
     asked = {"type": "http", "method": "GET", "path": "/v1/hmx/events", "headers": headers, "query_string": b""}
 
@@ -398,6 +422,16 @@ def test_an_export_that_may_not_go_on_breaks_off(cut: str | None, tmp_path: Path
         with pytest.raises(ClientDisconnect):
             exported(log, keys, key, happens)
         assert counted() == before + 1
+
+
+def test_what_is_erased_while_an_export_runs_is_in_the_rest_of_it_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, marks = tmp_path / "keys", list[ErasureMark]()
+    mark = ErasureMark(erasure_id="e", tenant_id="acme", at=0, marks=["0" * 32], partition=0, before=9)
+    monkeypatch.setattr(streams, "hidden", lambda erased, _: erased.of("acme"))
+    log, key = Log([((EPISODES, 0), "acme")] * 9, []), add(keys, Grant("acme", USUAL))
+    assert len(exported(log, keys, key, lambda _: marks.append(mark), lambda: Erasures(marks))) == 1
 
 
 @pytest.mark.parametrize("topic", [ARTIFACTS, EPISODES])

@@ -203,6 +203,8 @@ def _begins(line: str, following: str | None, *, follows: bool) -> int:
     colon = _COLON.match(line)
     if colon is not None and (follows or line[colon.end() :].strip()) and _introduces(line, colon.end()):
         return colon.end()
+    if follows and not (following or "").strip() and _asks_of(line):
+        return len(line)
     handles = _HANDLES.search(line)
     if not follows or handles is None:
         return -1
@@ -211,6 +213,16 @@ def _begins(line: str, following: str | None, *, follows: bool) -> int:
         if _POINTS.search(line, handles.start()) or (line.endswith("?") and not (following or "").strip())
         else -1
     )
+
+
+def _asks_of(line: str) -> bool:
+    """Return True if a paragraph asks about a source (`What does this page say?`) or says what it states (`The README
+    says`), so that the source is what comes next."""
+    if _SOURCES.search(line) is None:
+        return False
+    if line.rstrip().endswith(("?", "？")):
+        return _POINTS.search(line) is not None
+    return any(found.end() == len(line.rstrip(" .…")) for found in _REPORTS.finditer(line))
 
 
 def _introduces(line: str, end: int) -> bool:
