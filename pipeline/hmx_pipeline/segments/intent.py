@@ -27,11 +27,15 @@ from hmx_pipeline.segments.lexicon import (
 )
 from hmx_pipeline.segments.masking import mask, shorten
 
+_MESSAGE = Role.MESSAGE  # enum lookups are ten times slower
 GOAL_TURNS: Final = 2
 _GOAL_WORDS: Final = 60
 _CLASSES: Final = 3
 _QUESTION_WORDS: Final = 16
 _OPTION: Final = 80
+_KEPT: Final = 16_384
+"""Words whose stems are kept, about 3 MB."""
+_KEPT_LENGTH: Final = 40
 _REACH: Final = 4  # content words between a light verb and its object
 
 _stemmer = Stemmer.Stemmer("english", 0)
@@ -86,7 +90,7 @@ def content_words(text: str) -> list[str]:
 def plain_stems(text: str) -> list[str]:
     """Return stems without stop words, in order. Cheaper than `content_words`: nothing is masked, so letters next to
     the digits of an id count as a word."""
-    return [stemmed for stemmed in map(_plain_stem, _TOKEN.findall(text.lower())) if stemmed]
+    return list(filter(None, map(_STEM_OF.__getitem__, _TOKEN.findall(text.lower()))))
 
 
 def plain_words(text: str) -> list[str]:
@@ -94,10 +98,19 @@ def plain_words(text: str) -> list[str]:
     return [word for word in _WRITTEN.findall(text) if word.lower() not in STOP_WORDS]
 
 
-@remembered(4 * MB)
-def _plain_stem(word: str) -> str:
-    """Return the stem, or "" for a stop word."""
-    return "" if word in STOP_WORDS or "'" in word else stem(word)
+class _Stems(dict[str, str]):
+    """The stem of a word, or "" for a stop word. To look up a known word calls no function."""
+
+    def __missing__(self, word: str) -> str:
+        found = "" if word in STOP_WORDS or "'" in word else stem(word)
+        if len(word) <= _KEPT_LENGTH:
+            if len(self) >= _KEPT:
+                self.clear()
+            self[word] = found
+        return found
+
+
+_STEM_OF: Final = _Stems()
 
 
 @remembered(MB)
@@ -138,7 +151,7 @@ def goal_messages(steps: Iterable[Step]) -> list[Step]:
     """Return the first user messages of a segment, which its intent is read from."""
     said: list[Step] = []
     for step in steps:
-        if step.role is Role.MESSAGE and step.actor == "user":
+        if step.role is _MESSAGE and step.actor == "user":
             said.append(step)
             if len(said) == GOAL_TURNS:
                 break
