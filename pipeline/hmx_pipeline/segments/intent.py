@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import Stemmer
 
-from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.bounded_cache import once, remembered
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.limits import MB
@@ -40,6 +40,8 @@ _REACH: Final = 4  # content words between a light verb and its object
 
 _stemmer = Stemmer.Stemmer("english", 0)
 _TOKEN: Final = re.compile(r"[a-z][a-z'-]*[a-z]|[a-z]")
+_APART: Final = {code: chr(code) if chr(code) in "abcdefghijklmnopqrstuvwxyz'-" else " " for code in range(128)}
+"""Splits ASCII as `_TOKEN` does, but for marks around a word, four times faster."""
 _WRITTEN: Final = re.compile(r"[^\W\d_]\w+")
 _OPTION_WORD: Final = re.compile(r"\w+(?:[-.']\w+)*")
 _PHRASE: Final = re.compile(r"\b(" + "|".join(sorted(PHRASES, key=lambda p: (-len(p), p))) + r")\b")
@@ -81,16 +83,19 @@ class Intent(NamedTuple):
     phrases: tuple[str, ...]
 
 
-def content_words(text: str) -> list[str]:
+@remembered(MB)
+def content_words(text: str) -> tuple[str, ...]:
     """Return the words that carry meaning, in order and unstemmed; two-word verbs are joined."""
     lowered = _PHRASE.sub(lambda found: PHRASES[found[1]], re.sub(r"<\w+>", " ", mask(text)).lower())
-    return [word for word in _TOKEN.findall(lowered) if word not in STOP_WORDS and "'" not in word]
+    return tuple(word for word in _TOKEN.findall(lowered) if word not in STOP_WORDS and "'" not in word)
 
 
 def plain_stems(text: str) -> list[str]:
     """Return stems without stop words, in order. Cheaper than `content_words`: nothing is masked, so letters next to
     the digits of an id count as a word."""
-    return list(filter(None, map(_STEM_OF.__getitem__, _TOKEN.findall(text.lower()))))
+    low = text.lower()
+    words = low.translate(_APART).split() if low.isascii() else _TOKEN.findall(low)
+    return list(filter(None, map(_STEM_OF.__getitem__, words)))
 
 
 def plain_words(text: str) -> list[str]:
@@ -102,7 +107,8 @@ class _Stems(dict[str, str]):
     """The stem of a word, or "" for a stop word. To look up a known word calls no function."""
 
     def __missing__(self, word: str) -> str:
-        found = "" if word in STOP_WORDS or "'" in word else stem(word)
+        bare = word.strip("'-")
+        found = "" if bare in STOP_WORDS or "'" in bare else stem(bare)
         if len(word) <= _KEPT_LENGTH:
             if len(self) >= _KEPT:
                 self.clear()
@@ -147,6 +153,7 @@ def _surface(verb: str, about: str) -> str:
     return f"{verb} {about}".strip()
 
 
+@once  # several kinds of evidence ask
 def goal_messages(steps: Iterable[Step]) -> list[Step]:
     """Return the first user messages of a segment, which its intent is read from."""
     said: list[Step] = []

@@ -295,10 +295,11 @@ def _said(texts: Sequence[str], values: set[str]) -> set[str]:
     found: set[str] = set()
     for text in texts:
         for token in unicodedata.normalize("NFKC", text).casefold()[:STEP_TEXT].split():
-            if token.strip(AROUND) in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
+            bare = token.strip(AROUND)
+            if bare in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
                 continue
-            for word in _WORD.findall(token):
-                pieces = _UNSPACED.findall(word)
+            for word in (bare,) if bare.isalpha() else _WORD.findall(token):
+                pieces = () if word.isascii() else _UNSPACED.findall(word)
                 found.update(piece[i : i + 2] for piece in pieces for i in range(len(piece) - 1))
                 if not pieces and len(word) > 1 and word not in values:
                     found.add(word[:_STEM])
