@@ -3,15 +3,14 @@
 Tenants are made up (`memories`). Every round asks questions of its own; some others have warmed the process up before.
 """
 
-import gc
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from hmx_pipeline.observe.allocator import collect_seldom
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
-from hmx_pipeline.service.main import COLLECT
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.fetch import Store
 from tests.bench import memories
@@ -36,7 +35,7 @@ ASKING: Final = {"session_id": "session-1", "agent_id": "agent-1"}
 
 
 def packs(bench: Bench) -> list[Line]:
-    gc.set_threshold(*COLLECT)
+    collect_seldom()
     with memory_of(bench) as (settings, memory):
         memories.fill(memory, "small", SMALL, ARTIFACTS)
         alone = [_asked(memory.store, "small", SMALL, number) for number in bench.rounds()]

@@ -32,9 +32,9 @@ from hmx_pipeline.contracts.limits import BATCH_RECORDS
 from hmx_pipeline.contracts.timestamps import parse_instant
 from hmx_pipeline.kafka.clients import producer_config
 from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.observe.allocator import collect_seldom
 from hmx_pipeline.stages.executor import Effects, Executor
 from hmx_pipeline.topology import SESSION_STATE
-from hmx_pipeline.worker.main import COLLECT
 from tests.bench import workload
 from tests.support.inprocess import sessions_fold
 from tests.support.records import START_MS, LogRecord
@@ -188,7 +188,7 @@ def _each(call: Callable[[Any], Any], items: Sequence[Any]) -> float:
 
 def main(events: int, passes: int) -> str:
     """What is shown."""
-    gc.set_threshold(*COLLECT)
+    collect_seldom()
     lines = workload.compact(events)
     once, sink = Pass(lines), Sink()
     once.run(sink.take)

@@ -19,10 +19,11 @@ from typing import Any
 import httpx
 import pytest
 from aiokafka import AIOKafkaConsumer
+from confluent_kafka import TopicPartition
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
 from hmx_pipeline.kafka.acl_rights import PROCESSES, rights
-from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, connect, metadata
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, connect, load_topics, metadata
 from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, reachable
@@ -119,9 +120,24 @@ def test_the_rights_that_acls_prints_are_enough(
         assert "registry.internal:5000" in client.post("/v1/hmx/context-packs", json=asked).text
         await_true(lambda: client.get("/readyz").status_code == 200)
     operator = as_user(settings, secured, "operator")
-    for words in (["verify"], ["replay", "--from-start", "--compare"], ["dlq"], ["dlq", "replay", "--yes"]):
+
+    def does(*words: str) -> None:
         done = hmx(operator, *words)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
+
+    for words in (["verify"], ["replay", "--from-start", "--compare"], ["dlq"], ["dlq", "replay", "--yes"]):
+        does(*words)
+    does("retention", "plan", "acme", "all:1d")
+    pipeline.stop_all()
+    admin, folder = connect(operator.require_kafka()), str(tmp_path / "backup")
+    events = TopicPartition(operator.topic_prefix + EVENTS, 0, 1)
+    admin.delete_records([events])[events].result(WAIT_S)
+    does("backup", folder)
+    names = [operator.topic_prefix + spec.topic for spec in load_topics()]
+    for future in admin.delete_topics(names).values():
+        future.result(WAIT_S)
+    await_true(lambda: not set(names) & set(metadata(admin).topics))
+    does("restore", folder)
     assert not re.search("denie|denied|grant|authoriz", "".join(map(pipeline.log, RUNNING)), re.IGNORECASE)
 
 

@@ -108,22 +108,38 @@ def test_every_figure_takes_one_line_of_a_group() -> None:
     assert all(str(bar) in row and row.rstrip().endswith("yes") is False for row in rows)
 
 
-def test_what_nobody_has_read_counts_as_no_good_and_numbers_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stricter_reader_counts_what_one_has_not_read_is_no_good_and_numbers_do_not_matter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def said(text: str) -> tuple[str, reading.Read]:
         return "facts", reading.Read(reading._hash("a set", text), "a set", text, ("e",))
 
-    found = [said("Ada has 3 cats"), said("Ada has 4 cats"), said("Ada has a dog")]
-    read = reading.sample(found, "facts", 9)
-    assert len(read) == 2
-    verdicts = {found[0][1].name: reading.Verdict(reading.USEFUL, "pets")}
-    monkeypatch.setattr(reading, "verdicts", lambda: verdicts)
+    texts = ("Ada has 3 cats", "Ada has 4 cats", "Ada has a dog", "Ada has a car", "Ada has a hat")
+    found = [said(text) for text in texts]
+    cats, dog, car = (found[place][1].name for place in (0, 2, 3))
+    assert len(reading.sample(found, "facts", 9)) == 4
+    good, little = reading.Verdict(reading.USEFUL, "pets"), reading.Verdict(reading.LITTLE, "things")
+    first, second = {cats: good, dog: good, car: good}, {cats: good, dog: little}
+    monkeypatch.setattr(reading, "READERS", (first, second))
+    monkeypatch.setattr(reading, "verdicts", lambda of: of)
     monkeypatch.setattr(reading, "SIZES", {"facts": 9})
     monkeypatch.setattr(reading, "_found", lambda _: found)
-    useful, true = reading.task(Sessions())
-    assert (useful.value, true.value, useful.met) == (0.5, 0.5, False)
-    verdicts.clear()
+    useful, true, agree = reading.task(Sessions())
+    assert (useful.value, true.value, useful.met, agree.value) == (0.25, 0.5, False, 0.5)
+    assert agree.note == "useful to each reader: 1.00, 0.50; kappa 0.00"
+    first.clear()
+    second.clear()
     with pytest.raises(MissingError, match="have been read"):
         list(reading.task(Sessions()))
+
+
+@pytest.mark.parametrize(
+    ("both", "one", "other", "neither", "kappa"),
+    [(20, 5, 10, 15, 0.4), (3, 0, 0, 0, 1.0), (2, 0, 0, 2, 1.0), (0, 2, 2, 0, -1.0)],
+)
+def test_kappa_is_agreement_beyond_chance(both: int, one: int, other: int, neither: int, kappa: float) -> None:
+    said = [(True, True)] * both + [(True, False)] * one + [(False, True)] * other + [(False, False)] * neither
+    assert reading.kappa(said) == pytest.approx(kappa)
 
 
 def test_missing_data_is_said_plainly(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def test_what_was_backed_up_comes_back_and_goes_on(
     taken = hmx(settings, "backup", folder, "--json")
     assert taken.exit_code == 0, taken.output
     assert json.loads(taken.stdout)["records"] == sum(map(len, kept.values()))
+    assert Path(folder).stat().st_mode & 0o077 == 0, "nobody else reads what producers sent"
     pipeline.stop("materialiser")
 
     refused = hmx(settings, "restore", folder)

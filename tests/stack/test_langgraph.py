@@ -68,6 +68,15 @@ def test_what_memory_cannot_do_is_said(store: HmxStore) -> None:
         store.search(("hmx",), query="x", filter={"kind": "y"})
 
 
+def test_no_fact_of_a_person_is_recorded_as_everybodys(store: HmxStore, settings: Settings) -> None:
+    """Graphs put the person into the namespace; memory knows people by the key or the subject alone."""
+    before = logged(settings, "langgraph")
+    for whose in (("ann",), ("ann", "facts"), ("facts", "ann")):
+        with pytest.raises(ValueError, match="whose"):
+            store.put(("hmx", *whose), "k", {"text": "I am allergic to nuts."})
+    assert logged(settings, "langgraph") == before
+
+
 def test_every_other_namespace_is_the_graphs_own(store: HmxStore, settings: Settings) -> None:
     store.put(("users", "ann"), "theme", {"dark": True})
     item = store.get(("users", "ann"), "theme")

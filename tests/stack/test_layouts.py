@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -120,3 +121,27 @@ def test_a_layout_goes_when_nobody_uses_it(pipeline: Pipeline, redis_url: str, m
     assert keys_of(settings) == [own]
     assert client.get(f"x{unknown}")
     client.delete(f"x{unknown}", own)
+
+
+def test_a_layout_that_is_used_again_while_it_goes_is_left_alone(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, prefix = connect(redis_url), f"{uuid4().hex}-"
+    old = Layouts(client, keys := Keys(prefix))
+    positions, before = keys.positions, [f"{keys.root}:{{acme}}:{n}".encode() for n in range(50)]
+    client.mset(dict.fromkeys([*before, positions], "x"))
+    client.hset(keys.layouts, keys.root, 0)
+    monkeypatch.setattr("hmx_pipeline.store.redis_keys.LAYOUT", 99)
+    monkeypatch.setattr(layouts, "PAGE", 5)
+    new = Layouts(client, Keys(prefix))
+    new._begin()
+    assert not client.exists(positions)
+    new._page()
+    old.use()
+    left = client.exists(*before)
+    while new._cursor:
+        new._page()
+    new._end()
+    assert client.exists(*before) == left > 0
+    assert new.replaces()
+    client.unlink(*before, keys.layouts)

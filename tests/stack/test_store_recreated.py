@@ -95,3 +95,12 @@ def test_one_that_finds_all_done_once_it_has_the_lock_gives_it_back(
     before = memory.dump()
     assert forget_recreated(memory.client, memory.keys, IDS) == []
     assert memory.dump() == before
+
+
+def test_a_tenant_of_a_long_name_is_not_listed_any_more_either(memory: Memory) -> None:
+    long = "t" * 100
+    fill(memory)
+    memory.write(episode_as_read(episode("e", "deploy staging", tenant=long), 0))
+    assert long.encode() in memory.client.smembers(memory.keys.tenants)
+    forget_recreated(memory.client, memory.keys, IDS)
+    assert left(memory) == []

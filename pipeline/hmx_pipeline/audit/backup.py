@@ -78,6 +78,7 @@ def back_up(settings: Settings, folder: Path, on_progress: Progress) -> Manifest
     """Writes every topic into a new or empty folder. Services may append events meanwhile; those are left out."""
     if folder.exists() and any(folder.iterdir()):
         raise BackupError(f"{folder} is not empty: name a new folder")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold what producers sent, secrets included
     counts = existing_topics(settings, *(spec.topic for spec in load_topics()))
     topics = {}
     with closing(Cluster(settings.require_kafka())) as cluster:

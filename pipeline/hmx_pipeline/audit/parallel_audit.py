@@ -4,7 +4,6 @@ Enters: settings, the state and size of each partition. Leaves: one report per p
 partition raises, and RuntimeError if a process is killed. Only misrouted records need a join across partitions.
 """
 
-import gc
 import os
 import pickle
 import subprocess
@@ -17,12 +16,11 @@ from typing import IO, Any, Final
 
 from hmx_pipeline.audit.audited_log import AuditedState, opened
 from hmx_pipeline.audit.partition_report import PartitionReport
+from hmx_pipeline.observe.allocator import collect_seldom
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
 
 LOOK_S: Final = 0.2
-COLLECT: Final = (50_000, 20, 50)
-"""Garbage collection thresholds: hardly anything here is a cycle."""
 
 
 def audited(
@@ -115,7 +113,6 @@ def _answer(source: IO[bytes], answers: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    gc.set_threshold(*COLLECT)
-    gc.freeze()  # what is imported stays
+    collect_seldom()
     with suppress(KeyboardInterrupt, BrokenPipeError):  # the parent process is gone
         _answer(sys.stdin.buffer, sys.stdout.buffer)

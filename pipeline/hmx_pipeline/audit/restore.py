@@ -33,7 +33,7 @@ from hmx_pipeline.kafka.topic_plan import SettingChange, TopicPlan, TopicSpec, p
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.store.archive import ARCHIVED, ArchivedPartition, MemoryArchive
-from hmx_pipeline.topology import STAGES
+from hmx_pipeline.topology import RESTORE_ID, STAGES
 
 ANSWER_S: Final = 60.0
 PIECE_BYTES: Final = 1 * MB
@@ -147,7 +147,7 @@ class _Writer:
         self._prefix = prefix
         self._wrong = ""
         self._plain = plain_producer(cluster.kafka)
-        changes = {"transactional.id": f"{prefix}hmx-restore"}
+        changes = {"transactional.id": prefix + RESTORE_ID}
         self._transactional = Producer(producer_config(cluster.kafka, **changes))
         self._transactional.init_transactions(ANSWER_S)
 

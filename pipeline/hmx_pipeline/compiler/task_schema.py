@@ -11,9 +11,10 @@ from hmx_pipeline.compiler.artifact_text import listed, most_frequent, percent, 
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, outcomes, tally
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Finding, Need, nothing
 from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, verdict
+from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.remedies import Remedy
 from hmx_pipeline.compiler.tasks.slot_texts import described, slot_lines
-from hmx_pipeline.compiler.tasks.task_run import run_of
+from hmx_pipeline.compiler.tasks.task_run import Run, run_of
 from hmx_pipeline.compiler.tasks.templates import Template
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
@@ -25,6 +26,8 @@ NAME: Final = "task_schema"
 MADE_OF: Final = "run"
 _COURSE: Final = 5
 """So many different actions in order say something, even if what they take is open."""
+_TOLD_OF: Final = 3
+"""Steps that tell less than one in so many of a run's actions are only its beginning, unless one changes something."""
 _DRAFT_SUCCESSES: Final = 3
 _ACTIVE_SUCCESSES: Final = 5
 _ACTIVE_SESSIONS: Final = 2
@@ -88,14 +91,13 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
 
 
 def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
-    """Return True if some step that is always done leaves nothing open, and, if most runs change something, some that
-    does: always done, or what a goal asks for. What only looks leads to no goal."""
+    """Return True if some step that is always done leaves nothing open, and, if most runs did much more than the steps
+    tell, some step changes something: always done, or what a goal asks for. To look leads nowhere."""
     if _is_course(found):
         return any(map(_telling, found.steps))
     required = [step for step in found.steps if not step.optional]
     settled = [step for step in found.steps if _settled(step)]
-    acted = sum(any(mutates(deed.name) for deed in run_of(c).deeds) for c in good)
-    leads = 2 * acted < len(good) or any(
+    leads = 2 * sum(_does_more(run_of(c), found) for c in good) < len(good) or any(
         _acts(step) and (not step.optional or any(step.template.meant_by(goal.casefold()) for goal in found.goals))
         for step in settled
     )
@@ -104,6 +106,13 @@ def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
 
 def _is_course(found: Procedure) -> bool:
     return found.alike and len({step.template.program for step in found.steps}) >= _COURSE
+
+
+def _does_more(run: Run, found: Procedure) -> bool:
+    """Return True if the steps tell less than a third of what the run did."""
+    done = [simple for deed in run.deeds for simple in deed.parts(NONE)]
+    told = sum(any(step.template.covers(simple) for step in found.steps) for simple in done)
+    return _TOLD_OF * told < len(done)
 
 
 def _acts(step: ProcedureStep) -> bool:

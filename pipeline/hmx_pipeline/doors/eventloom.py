@@ -64,10 +64,15 @@ class EventloomImport:
             if before != "" and previous != before:
                 self.report.unread(where, "it does not follow the line before it; it is imported all the same")
             before = told
-            if told not in _sealed(record):
+            try:
+                event = self._event(record, line, session, sequence) if told in _sealed(record) else None
+            except (orjson.JSONEncodeError, RecursionError):
+                self.report.unread(where, "it is too deep, or its seq has more than 64 bits")
+                continue
+            if event is None:
                 self.report.unread(where, "it was altered: its hash differs")
                 continue
-            yield self._event(record, line, session, sequence)
+            yield event
             sequence += 1
 
     def _session(self, name: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.contracts.episode import SUBJECT_ID
+from hmx_pipeline.contracts.episode import SUBJECT_ID, own_session
 from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.limits import TAG
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, format_ms
@@ -43,6 +43,8 @@ TICKS: Final = 4_096
 """Sequence numbers per millisecond since 2020."""
 EVENTS: Final = 20_000
 """Events of a request; records beyond are refused."""
+ANNOUNCED: Final = 256
+"""Calls of a tool in a trace that await their spans, the first."""
 AGENT: Final = "default"
 _OPERATION: Final = "gen_ai.operation.name"
 _CHATS: Final = frozenset(("chat", "text_completion", "generate_content", "completion", "llm"))
@@ -63,7 +65,7 @@ class Sender(NamedTuple):
     agent: str = ""
     """Of records that name no agent; their service if empty."""
     subject: str = ""
-    """Of records that name no person."""
+    """To whom its key is bound: of records that name no person."""
 
 
 class OtelEvent(NamedTuple):
@@ -167,7 +169,8 @@ class _Mapping:
         self._mapped.left_out.update(chat.unread)
         drafts = [*self._news(record, chat.told), *_answers(record, chat.said)]
         for call in (call for one in chat.said for call in one.calls):
-            self._announced[record.trace_id, call.name].append(call)
+            known = self._announced[record.trace_id, call.name]
+            known += [call] if len(known) < ANNOUNCED else []
             self._by_id[record.trace_id, call.call_id] = call
         if record.failed:
             drafts.append(_Drafted(_error(record)))
@@ -178,14 +181,15 @@ class _Mapping:
         nothing did, the trace does."""
         said = [one for one in told if one.role != "system"]
         ended = max((at for at, one in enumerate(said) if one.role == "assistant"), default=-1)
-        calls = list(said[ended].calls) if ended >= 0 else []
+        calls: defaultdict[str, list[ToolUse]] = defaultdict(list)
+        for call in reversed(said[ended].calls if ended >= 0 else ()):
+            calls[call.call_id].append(call)
         before = _digest("" if ended >= 0 else record.trace_id, said[: ended + 1])
         for one in said[ended + 1 :]:
             before = _digest(before, one)
             for place, answer in enumerate(one.answers):
-                call = next((call for call in calls if call.call_id == answer.call_id), None)
-                if call is not None:
-                    calls.remove(call)
+                if calls[answer.call_id]:
+                    call = calls[answer.call_id].pop()
                 else:  # the model's server remembers it
                     known = self._by_id.get((record.trace_id, answer.call_id))
                     call = known or ToolUse(answer.call_id, answer.name, {})
@@ -195,12 +199,12 @@ class _Mapping:
                     self._mapped.left_out["results without a call"] += 1
             if one.role == "user" and one.text.strip():
                 yield _Drafted(_message("user", one.text, f"said/{before}"))
-        if calls:
-            self._mapped.left_out["calls without a result"] += len(calls)
+        if left := sum(map(len, calls.values())):
+            self._mapped.left_out["calls without a result"] += left
 
     def _add(self, index: int, drafts: list[_Drafted]) -> None:
         record, sender = self._records[index], self._sender
-        session = first_text(record.attributes, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
+        session = self._session(record)
         if not session:
             self._mapped.left_out["log records of no session and no trace"] += 1
             return
@@ -233,6 +237,11 @@ class _Mapping:
             marked, superfluous = ((found,) if name else () for found, name in zip(ids, (mark, unless), strict=True))
             self._mapped.events.append(OtelEvent(event, index, marked, (event_id, *superfluous)))
 
+    def _session(self, record: OtelRecord) -> str:
+        """Return its session, empty for none; of a bound key its own, so that ids of two people never meet."""
+        session = first_text(record.attributes, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
+        return own_session(self._sender.subject, session) if self._sender.subject and session else session
+
     def _inside_its_like(self, record: OtelRecord, kind: str) -> bool:
         """Return whether a span only repeats one around it, as where two libraries tell of the same request."""
         mine = tool_name(record) if kind == "tool" else ""
@@ -251,7 +260,7 @@ class _Mapping:
         score = given.get("gen_ai.evaluation.score.value")
         bad = label.lower() in _BAD if label else isinstance(score, int | float) and score <= 0
         explained = str(given.get("gen_ai.evaluation.explanation") or "")
-        session = first_text(given, _SESSION) or self._sessions.get(record.trace_id) or record.trace_id
+        session = self._session(record)
         content = {
             "signal": "negative" if bad else "positive",
             "target_event_id": keyed_id(self._sender.tenant, session, _answer_key(record)),

@@ -14,6 +14,8 @@ from hmx_pipeline.doors.otlp import Json, OtelRecord
 
 LATEST: Final = 1_024
 """Messages of a request that are read, the last."""
+SHALLOW: Final = 128
+"""Lists and objects in each other that orjson writes in any case; it ends at 254."""
 CUT: Final = "messages that are no whole JSON"
 _INPUT: Final = "gen_ai.input.messages"
 _OUTPUT: Final = "gen_ai.output.messages"
@@ -152,13 +154,16 @@ def arguments_of(given: Any) -> Json:
 
 
 def as_json(given: Any) -> Any:
-    """Return the value of a text that is JSON, else what was given."""
+    """Return the value of a text that is JSON, else what was given; also where it is too deep to be written again."""
     if not isinstance(given, str) or given[:1] not in ("{", "["):
         return given
     try:
-        return orjson.loads(given)
-    except orjson.JSONDecodeError:
+        found = orjson.loads(given)
+        if given.count("[") + given.count("{") > SHALLOW:
+            orjson.dumps([[[[[[[[found]]]]]]]])  # room for what it will be a part of
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return given
+    return found
 
 
 def items(given: Any, inside: str = "") -> Iterator[Json]:

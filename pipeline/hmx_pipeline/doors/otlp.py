@@ -20,6 +20,8 @@ PARTS: Final = 1_000_000
 """Fields in a protobuf body."""
 DEPTH: Final = 32
 """Messages, or values, in each other."""
+MOST: Final = 1 << 63
+"""Integers of OTLP are below it."""
 FIRST_NS: Final = 1_577_836_800_000_000_000
 LAST_NS: Final = 3_776_000_000_000_000_000
 """2020 and 2089: times that a sequence can be made of."""
@@ -166,10 +168,10 @@ def _text(value: Any) -> str:
 
 
 def _integer(value: Any) -> int:
-    """Return an integer, which JSON may write as text; 0 if it is none."""
+    """Return an integer, which JSON may write as text; 0 if it is none, or too large."""
     if isinstance(value, str) and len(value) <= 20 and value.removeprefix("-").isdecimal():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and -MOST <= value < MOST else 0
 
 
 def _hex(text: str, digits: int) -> bool:

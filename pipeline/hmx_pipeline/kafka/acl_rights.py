@@ -26,6 +26,7 @@ from hmx_pipeline.topology import (
     LETTERS_ID,
     MATERIALISED,
     OURS,
+    RESTORE_ID,
     SHADOWS,
     STAGES,
 )
@@ -102,13 +103,14 @@ def _publisher(prefix: str) -> set[Right]:
 
 
 def _operator(prefix: str) -> set[Right]:
-    """Creates topics and changes them, audits, replays into topics of its own, rebuilds state, sends letters back."""
+    """Creates topics and changes them, audits, replays into topics of its own, rebuilds state, sends letters back,
+    restores a backup: the offsets that retention had deleted are deleted again."""
     shadows = ("Create", "Delete", "Read", "Write", "DescribeConfigs")
-    topics = ("Create", "Alter", "AlterConfigs", "Read", "Write")
+    topics = ("Create", "Delete", "Alter", "AlterConfigs", "Read", "Write")
     return {
         Right("topic", prefix + OURS, topics, prefixed=True),
         Right("topic", prefix + SHADOWS, shadows, prefixed=True),
-        Right("transactionalId", prefix + LETTERS_ID, ("Write",)),
+        *(Right("transactionalId", prefix + name, ("Write",)) for name in (LETTERS_ID, RESTORE_ID)),
         *(Right("transactionalId", stage.transactional_id(prefix, ANY), ("Write",), prefixed=True) for stage in STAGES),
         _named(prefix),
     }

@@ -12,6 +12,7 @@ import orjson
 from confluent_kafka import Consumer, Message
 
 from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.episode import owner_in, subject_of
 from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import MB
@@ -43,6 +44,8 @@ class DeadLetter:
     tenant: str
     """As its value says; empty if it names none."""
     session: str
+    subject: str
+    """Whose its value says it is, or its session's name; empty if neither does."""
     origin: tuple[int, int]
     """Partition and offset of the rejected record."""
     rejected: int
@@ -55,15 +58,6 @@ class DeadLetter:
     value: bytes | None
     """None if it is longer than VALUE_BYTES, or was too large to be kept."""
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The value as an object; empty if it is none."""
-        try:
-            found = orjson.loads(self.value or b"")
-        except orjson.JSONDecodeError:
-            return {}
-        return found if isinstance(found, dict) else {}
-
     def as_json(self) -> dict[str, Any]:
         return {
             "partition": self.partition,
@@ -73,7 +67,7 @@ class DeadLetter:
             "rejected_at": format_ms(self.rejected),
             "reason": self.reason,
             "step": self.step,
-            "path": self.path,
+            "path": _without_secrets(self.path),
             "detail": _without_secrets(self.detail),
             "advice": _ADVICE.get(self.reason, ""),
             "size": self.size,
@@ -81,22 +75,32 @@ class DeadLetter:
         }
 
     def _shown(self) -> str | None:
-        """The value without secrets; what can't be searched for them is not shown."""
+        """The value without secrets, those of its ids too, which an event would keep."""
         if self.value is None:
             return None
         try:
-            if fields := self.fields:
-                return orjson.dumps(redact(fields)[0]).decode()
+            return orjson.dumps(redact({"value": orjson.loads(self.value)})[0]["value"]).decode()
+        except orjson.JSONDecodeError:
+            return _without_secrets(self.value.decode(errors="backslashreplace"))
         except TooCostlyError:
             return None
-        return _without_secrets(self.value.decode(errors="backslashreplace"))
 
 
 def _without_secrets(text: str) -> str | None:
+    """Returns None for what can't be searched for them."""
     try:
         return str(redact({"value": text})[0]["value"])
     except TooCostlyError:
         return None
+
+
+def _subject(value: bytes, session: str) -> str:
+    try:
+        found = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        found = None
+    named = isinstance(found, dict) and isinstance(found.get("metadata"), dict) and subject_of(found)
+    return named or owner_in(session)
 
 
 def newest(settings: Settings) -> tuple[list[DeadLetter], bool]:
@@ -131,6 +135,7 @@ def letter_of(message: Message, partition: int) -> DeadLetter:
         offset=offset,
         tenant=tenant,
         session=session,
+        subject=_subject(value, session),
         origin=origin_of(headers) or (partition, -1),
         rejected=message.timestamp()[1],
         reason=said(names.REASON),

@@ -77,8 +77,9 @@ def unpacked(body: bytes, limit: int) -> bytes:
         raise ProblemError(ProblemKind.INVALID_REQUEST, "the body is no gzip", path="$") from None
     if len(found) > limit:
         raise ProblemError(ProblemKind.TOO_LARGE, f"the body exceeds {limit} bytes: send less per request")
-    if not unpacking.eof:
-        raise ProblemError(ProblemKind.INVALID_REQUEST, "the gzip ends too early", path="$")
+    if not unpacking.eof or unpacking.unused_data:
+        detail = "the gzip ends too early, or something follows it: send one whole member"
+        raise ProblemError(ProblemKind.INVALID_REQUEST, detail, path="$")
     return found
 
 

@@ -1,8 +1,9 @@
 """`GET /v1/hmx/dead-letters`: a tenant's newest rejected records, why they were rejected, and what to do.
 
-Enters: a key of scope admin. Leaves: letters whose value names the tenant, without secrets and without what was erased.
-Letters that name no tenant are shown only where there are no keys. Raises ProblemError if Kafka does not answer, or
-does not let the service read them: `hmx acls` does not grant that.
+Enters: a key of scope admin. Leaves: letters whose value names the tenant, without secrets, and without those that
+were erased or are older than the tenant keeps anything. Letters that name no tenant are shown only where there are no
+keys. Raises ProblemError if Kafka does not answer, or does not let the service read them: `hmx acls` does not grant
+that.
 """
 
 from typing import Annotated, Final
@@ -12,7 +13,6 @@ from confluent_kafka import KafkaException
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from hmx_pipeline.contracts.episode import subject_of
 from hmx_pipeline.contracts.limits import ID_BYTES
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.topic_files import TopicsError
@@ -55,7 +55,10 @@ async def get_dead_letters(
 
 
 def _gone(erased: Erasures, letter: DeadLetter) -> bool:
-    return erased.hides_event(letter.tenant, letter.session, subject_of(letter.fields), letter.origin)
+    """Of its age only the rejection tells: what the letter says itself may be what was rejected."""
+    if erased.forgets(letter.tenant, letter.rejected):
+        return True
+    return erased.hides_event(letter.tenant, letter.session, letter.subject, letter.origin)
 
 
 def _told(letters: list[DeadLetter], complete: bool, limit: int) -> bytes:

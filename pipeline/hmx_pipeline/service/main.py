@@ -1,7 +1,6 @@
 """Service process: starts without waiting for Kafka or Redis, and runs until it is told to stop."""
 
 import asyncio
-import gc
 import logging
 import signal
 import socket
@@ -13,7 +12,7 @@ from typing import Any, Final, Self
 import uvicorn
 from fastapi import FastAPI
 
-from hmx_pipeline.observe.allocator import keep_little
+from hmx_pipeline.observe.allocator import collect_seldom, keep_little
 from hmx_pipeline.observe.logs import configure_logs
 from hmx_pipeline.observe.shutdown import end_in_time
 from hmx_pipeline.service.app import create_app
@@ -26,10 +25,6 @@ STOPPING_S: Final = 8
 """Seconds that running requests get to finish."""
 GIVE_UP_S: Final = 4.0
 """Seconds that requests get to wait for Kafka's acknowledgement."""
-
-
-COLLECT: Final = (50_000, 20, 50)
-"""Requests seldom leave reference cycles, so the garbage collector can run less often."""
 
 
 def run_service(settings: Settings) -> None:
@@ -48,8 +43,7 @@ def run_service(settings: Settings) -> None:
     signal.signal(signal.SIGINT, stop)
     logging.getLogger("uvicorn.error").addFilter(_not_of_refusals)
     app = create_app(settings)
-    gc.set_threshold(*COLLECT)
-    gc.freeze()  # never collected, so collections need not scan it
+    collect_seldom()
     server = HttpServer.of(app, host=settings.host, port=settings.service_port, log_level="warning", **_tls(settings))
     try:
         server.config.load()

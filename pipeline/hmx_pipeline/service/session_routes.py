@@ -105,7 +105,7 @@ async def _episodes(request: Request, tenant: str, session_id: str, begin: int) 
     start = await following.start(tenant, None, from_start=True)
     erased, key = await erased_of(request), session_key(tenant, session_id)
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
-    place, found, size = places[partition_of(key, len(places))], list[Json](), 0
+    place, found, size, last = places[partition_of(key, len(places))], list[Json](), 0, -1
     low = max(start.positions[place], known.get(start.name, key, begin))
     async for record in _of_session(following, key.encode(), place, low, start.ends[place]):
         if record.value is None or hidden(erased, record):
@@ -115,11 +115,12 @@ async def _episodes(request: Request, tenant: str, session_id: str, begin: int) 
             continue
         size += len(record.value)
         full = len(found) == MOST or (found and size > BYTES)
-        if full or not found:
+        if index > last if full else not found:  # a session that was forgotten and goes on counts from 0 again
             known.put(start.name, key, index if full else begin, record.offset)
         if full:
             return found, index
         found.append(episode)
+        last = max(last, index)
     return found, None
 
 

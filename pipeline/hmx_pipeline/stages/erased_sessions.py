@@ -105,8 +105,11 @@ def retain(tx: Tx, given: Retention, partitions: int, evidence_partitions: int) 
     forget_past(tx, replace(known, cuts=risen(known.cuts, given.cuts)), partitions, evidence_partitions)
 
 
-def forget_past(tx: Tx, known: RetainedPast, partitions: int, evidence_partitions: int) -> None:
-    """Raise the cuts to the day of the clock, and tell readers and the patterns stage."""
+def forget_past(
+    tx: Tx, known: RetainedPast, partitions: int, evidence_partitions: int, what: str | None = None
+) -> None:
+    """Raise the cuts to the day of the clock, and tell readers and the patterns stage. `what`: at midnight, which is
+    told besides what the record itself says."""
     cuts = risen(known.cuts, cuts_of(known.days, tx.clock))
     deadline = (tx.clock // DAY_MS + 1) * DAY_MS if known.days else None
     tx.put(retained_key(known.tenant_id), replace(known, cuts=cuts, deadline=deadline))
@@ -120,7 +123,7 @@ def forget_past(tx: Tx, known: RetainedPast, partitions: int, evidence_partition
         policy=str(Retention(tenant_id=known.tenant_id, days=known.days, sessions=known.sessions)),
         cuts=cuts,
     )
-    _tell(tx, mark, partitions, evidence_partitions, join_key(known.tenant_id, str(tx.clock)))
+    _tell(tx, mark, partitions, evidence_partitions, what)
 
 
 def is_erased(indexes: Indexes, accepted: Accepted) -> bool:

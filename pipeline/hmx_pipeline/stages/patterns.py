@@ -119,7 +119,7 @@ class PatternsFold:
     def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         key = map_key(contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
-        if policy := self._maps.taken_by(contribution):
+        if (policy := self._maps.taken_by(contribution)) and not self._ruled(tx, pattern_of(key)):
             tx.count(f"forgotten_by_{policy}")
             return
         tenant_id, names_subjects = contribution.tenant_id, self._maps.names_subjects(contribution.tenant_id)
@@ -388,7 +388,7 @@ class PatternsFold:
         for pattern in self._published(tx, tenant_id):
             state: PatternState = tx.get(pattern)
             if state.rulings:
-                ruled[pattern] = [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
+                ruled[pattern] = self._ruled(tx, pattern)
         taken = [(key, self._maps.taken_by(each)) for key, each in self._maps.of_tenant(tenant_id)]
         gone = [(key, policy) for key, policy in taken if policy and not ruled.get(pattern_of(key))]
         stale = self._drop(tx, [key for key, _ in gone])
@@ -400,6 +400,12 @@ class PatternsFold:
                 tx.put(pattern, state.model_copy(update=left))
         for _, policy in gone:
             tx.count(f"forgotten_by_{policy}")
+
+    def _ruled(self, tx: Tx, pattern: str) -> list[Ruling]:
+        """Return the rulings on a pattern that its tenant's retention leaves: what they rest on stands with them."""
+        state: PatternState = tx.get(pattern) or PatternState()
+        cuts = self._maps.cuts(split_pattern(pattern)[0]) if state.rulings else {}
+        return [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
 
     def _drop(self, tx: Tx, keys: list[str]) -> set[str]:
         """Remove contributions; return the patterns that were compiled with them."""

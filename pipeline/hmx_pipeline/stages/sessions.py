@@ -174,7 +174,8 @@ class SessionsFold:
             tx.put(key, None)
             return
         if isinstance(value, RetainedPast):
-            forget_past(tx, value, self._partitions, self._evidence_partitions)
+            what = join_key(value.tenant_id, str(tx.clock))
+            forget_past(tx, value, self._partitions, self._evidence_partitions, what)
             return
         if isinstance(value, HeldBarrier):
             tx.put(key, None)

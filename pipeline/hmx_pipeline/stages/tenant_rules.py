@@ -4,7 +4,7 @@ from hmx_pipeline.compiler import decision_policy
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.registry import class_of
 from hmx_pipeline.contracts.evidence import Contribution, TenantSettings
-from hmx_pipeline.contracts.retention import policy_of
+from hmx_pipeline.contracts.retention import Cuts, policy_of
 
 
 class TenantRules:
@@ -37,9 +37,11 @@ class TenantRules:
         settings = self._settings.get(tenant_id)
         return settings is not None and settings.sharing == "team"
 
+    def cuts(self, tenant_id: str) -> Cuts:
+        settings = self._settings.get(tenant_id)
+        return {} if settings is None else settings.cuts or {}
+
     def taken_by(self, contribution: Contribution) -> str:
         """Return which policy of the tenant's retention takes a contribution; empty if none does."""
-        settings = self._settings.get(contribution.tenant_id)
-        if settings is None or settings.cuts is None:
-            return ""
-        return policy_of(settings.cuts, contribution.last_at, class_of(contribution.pattern_type))
+        cuts = self.cuts(contribution.tenant_id)
+        return policy_of(cuts, contribution.last_at, class_of(contribution.pattern_type)) if cuts else ""

@@ -92,7 +92,8 @@ class Archiver:
                         pass
 
     def _erase(self) -> None:
-        """Writes the files of tenants anew from which something new was erased; from time to time, those of all."""
+        """Writes files anew that hold something erased: looks at those of tenants with something new, and at times at
+        those of all."""
         if time.monotonic() >= self._checked + CHECK_S:
             self._honoured, self._checked = {}, time.monotonic()
         self._erasures = Erasures(erasure_marks(self._kafka, self._prefix))
@@ -101,8 +102,11 @@ class Archiver:
             if self._honoured.get(folder) == marks:
                 continue
             for path in [path for topic in ARCHIVED for path in self._archive.paths(f"{self._prefix}{topic}/{folder}")]:
-                if honoured_by(self._archive.get(path)) != marks:
-                    self._archive.put(path, written(remaining(self._archive.rows(path), self._erasures), marks))
+                if honoured_by(self._archive.get(path)) == marks:
+                    continue
+                left = remaining(rows := self._archive.rows(path), self._erasures)
+                if len(left) < len(rows):  # of a retention little goes in a day
+                    self._archive.put(path, written(left, marks))
         self._honoured = honoured
 
     def _archive_chunk(self, cluster: Cluster, source: ArchivedPartition, end: int) -> bool:

@@ -59,6 +59,8 @@ class Erasures:
     def __init__(self, marks: Iterable[ErasureMark] = ()) -> None:
         self._marks: defaultdict[str, dict[str, tuple[ErasureMark, frozenset[str]]]] = defaultdict(dict)
         self._cuts: dict[str, Cuts] = {}
+        self._cleared: dict[str, Cuts] = {}
+        """The cuts that were taken out of memory."""
         for mark in marks:
             self.add(mark)
 
@@ -66,6 +68,24 @@ class Erasures:
         if mark.cuts:
             self._cuts[mark.tenant_id] = risen(self._cuts.get(mark.tenant_id, {}), mark.cuts)
         self._marks[mark.tenant_id][mark.key] = mark, frozenset(mark.marks)
+
+    def arrived(self, marks: Iterable[ErasureMark]) -> list[str]:
+        """Adds marks; returns the tenants whose memory may hold what they hide. Of a retention each partition has a
+        mark, and most say what was taken out already."""
+        marks = list(marks)
+        for mark in marks:
+            self.add(mark)
+        return sorted(
+            {
+                mark.tenant_id
+                for mark in marks
+                if mark.marks or self._cuts.get(mark.tenant_id, {}) != self._cleared.get(mark.tenant_id, {})
+            }
+        )
+
+    def cleared(self, tenant_id: str) -> None:
+        """Notes that a tenant's memory is without what is hidden so far."""
+        self._cleared[tenant_id] = self._cuts.get(tenant_id, {})
 
     def __bool__(self) -> bool:
         return bool(self._marks)
@@ -80,6 +100,10 @@ class Erasures:
     def of(self, tenant_id: str) -> bool:
         """Returns whether something of the tenant was erased."""
         return tenant_id in self._marks
+
+    def forgets(self, tenant_id: str, at_ms: int) -> bool:
+        """Returns whether a tenant keeps nothing of this time, whatever it is."""
+        return policy_of(self._cuts.get(tenant_id, {}), at_ms) != ""
 
     def episode_taken_by(self, fields: Json) -> str:
         """Returns which policy of its tenant's retention takes an episode; empty if none does."""

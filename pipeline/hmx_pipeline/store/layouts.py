@@ -63,13 +63,17 @@ class Layouts:
                 if not self._cursor:
                     self._end()
 
-    def _begin(self) -> None:
+    def _unused(self) -> set[bytes]:
         (now, _), noted = self._client.time(), self._client.hgetall(self._keys.layouts)
-        self._old = {name for name, at in noted.items() if name != self._own and now - int(at) > UNUSED_S}
+        return {name for name, at in noted.items() if name != self._own and now - int(at) > UNUSED_S}
+
+    def _begin(self) -> None:
+        self._old = self._unused()
         for name in self._old:
             self._client.unlink(*(b"%b:%b" % (name, kind.encode()) for kind in FIRST))
 
     def _page(self) -> None:
+        self._old &= self._unused()  # a process of the version before may have come back, and fills it anew
         start = self._keys.layouts.rpartition(b":")[0] + b":"
         self._cursor, page = self._client.scan(self._cursor, match=start + b"*", count=PAGE)
         roots = {key: start + key[len(start) :].partition(b":")[0] for key in page if key != self._keys.layouts}

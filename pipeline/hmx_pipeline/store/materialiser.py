@@ -6,7 +6,6 @@ the work (see `_share`). If Kafka or Redis is down it retries. Raises Materialis
 memory.
 """
 
-import gc
 import logging
 import random
 import sys
@@ -25,6 +24,7 @@ from hmx_pipeline.kafka.clients import Cluster, consumer_config
 from hmx_pipeline.kafka.erasure_marks import erasure_marks, mark_in
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, settled
 from hmx_pipeline.observe import logs
+from hmx_pipeline.observe.allocator import collect_seldom
 from hmx_pipeline.observe.freshness import Behind, behind, verdict
 from hmx_pipeline.observe.health_server import Answer, serve_health
 from hmx_pipeline.observe.metrics import METRICS, replace
@@ -61,8 +61,6 @@ CHECK_S: Final = 1.0
 """How often an idle process checks Redis and Kafka for changes."""
 SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
 """Lag from which an idle process helps with a partition that another one fills."""
-COLLECT: Final = (50_000, 20, 50)
-"""Garbage collection thresholds: records leave no reference cycles, so it can run less often."""
 SWITCH_S: Final = 0.001
 """Thread switch interval: while one block is built, the writing thread waits this long at most."""
 BACKOFF_S: Final = (0.2, 10.0)
@@ -116,8 +114,7 @@ class Materialiser:
         """Serves health and metrics, and reads until stopped. Raises MaterialiserError, and SettingsError if the
         port is taken."""
         server = serve_health(*self._address, self)
-        gc.freeze()  # never collected, so collections need not scan it
-        gc.set_threshold(*COLLECT)
+        collect_seldom()
         sys.setswitchinterval(SWITCH_S)
         try:
             self._run(stop)
@@ -209,6 +206,7 @@ class Materialiser:
         """Assigns every partition at its stored position, or at its low watermark after what is archived."""
         refuse_eviction(self._client)
         self._policy_asked = time.monotonic()
+        self._layouts.use()  # so that the next version deletes nothing that is written here
         self._began = True
         self._cluster.check_rights("materialiser", self._prefix)
         described = {topic: self._cluster.topic(self._prefix + topic) for topic in MATERIALISED}
@@ -272,12 +270,11 @@ class Materialiser:
 
     def _erase(self, records: Sequence[TopicRecord]) -> None:
         """Takes out of Redis what new marks cover. Every process does, since another may write before it reads them."""
-        marks = [mark for record in records if (mark := mark_in(record.value)) is not None]
-        for mark in marks:
-            self._erasures.add(mark)
+        found = self._erasures.arrived(mark for record in records if (mark := mark_in(record.value)) is not None)
         self._written()
-        for tenant in sorted({mark.tenant_id for mark in marks}):
+        for tenant in found:
             count = erase_tenant(self._client, self._keys, tenant, self._erasures, self._embed)
+            self._erasures.cleared(tenant)
             LOG.info("%d episodes and contributions were erased", count, extra=logs.at(ERASURES, tenant=tenant))
 
     def _partition(self, consumer: Consumer, topic: str, number: int, stored: Mapping[str, int]) -> FilledPartition:

@@ -41,7 +41,7 @@ for i = 4, #ARGV do redis.call('HSET', KEYS[2], ARGV[i], 'clearing') end
 return found
 """
 
-# KEYS: lock, tenants. ARGV: token, seconds that the lock holds, root, page, cursor, number of topics, topics, kinds.
+# KEYS: lock. ARGV: token, seconds that the lock holds, root, page, cursor, number of topics, topics, kinds.
 _CLEAR: Final = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 redis.call('EXPIRE', KEYS[1], ARGV[2])
@@ -57,18 +57,19 @@ local function drop(hash)
 end
 local found = redis.call('SCAN', ARGV[5], 'MATCH', root .. '{*', 'COUNT', ARGV[4])
 for _, key in ipairs(found[2]) do
-  local tenant, kind = key:sub(#root + 1):match('^{([^}]*)}:([^:]*)')
+  local kind = key:sub(#root + 1):match('^{[^}]*}:([^:]*)')
   if kinds[kind] then
     redis.call('UNLINK', key)
   elseif kind == 'version' then
     drop(key)
-    if redis.call('EXISTS', key) == 0 then
-      local name = tenant:gsub('%%(%x%x)', function(code) return string.char(tonumber(code, 16)) end)
-      redis.call('SREM', KEYS[2], name)
-    end
   end
 end
 return found[1]
+"""
+
+# KEYS: tenants, a tenant's versions. ARGV: the tenant. A hashed name in a key does not tell the tenant.
+_UNLIST: Final = """
+if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('SREM', KEYS[1], ARGV[1]) end
 """
 
 # KEYS: lock, topics. ARGV: token, topic, id, topic, id, ...
@@ -116,7 +117,7 @@ def _others(client: Client, keys: Keys, topic_ids: Mapping[str, str]) -> dict[st
 
 
 def _forget(client: Client, keys: Keys, token: bytes, gone: Mapping[str, str]) -> None:
-    begin, clear, end = map(client.register_script, (_BEGIN, _CLEAR, _END))
+    begin, clear, unlist, end = map(client.register_script, (_BEGIN, _CLEAR, _UNLIST, _END))
     kinds = [kind for topic in gone for kind in KINDS[topic]]
 
     def begin_again() -> int:
@@ -125,7 +126,7 @@ def _forget(client: Client, keys: Keys, token: bytes, gone: Mapping[str, str]) -
 
     def clear_page(cursor: bytes) -> bytes:
         page = [token, LOCK_S, keys.root, PAGE, cursor, len(gone), *gone, *kinds]
-        return bytes(_held(clear([keys.forgetting, keys.tenants], page)))
+        return bytes(_held(clear([keys.forgetting], page)))
 
     begin_again()
     while True:
@@ -135,6 +136,8 @@ def _forget(client: Client, keys: Keys, token: bytes, gone: Mapping[str, str]) -
         # A process unaware of this may have written its first block meanwhile; that must go too.
         if not begin_again():
             break
+    for name in client.smembers(keys.tenants):
+        unlist([keys.tenants, keys.tenant(name.decode()).version], [name])
     _held(end([keys.forgetting, keys.topics], [token, *(part for pair in gone.items() for part in pair)]))
 
 

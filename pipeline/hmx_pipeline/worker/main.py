@@ -1,7 +1,6 @@
 """Worker process: checks the topics, then runs Faust until it is told to stop."""
 
 import asyncio
-import gc
 import logging
 import time
 from signal import Signals
@@ -12,6 +11,7 @@ import faust
 from hmx_pipeline.kafka.acl_rights import check_rights
 from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, MissingTopicError, check_events_topic, connect
+from hmx_pipeline.observe.allocator import collect_seldom
 from hmx_pipeline.observe.health_server import serve_health
 from hmx_pipeline.observe.logs import configure_logs
 from hmx_pipeline.observe.shutdown import end_in_time
@@ -21,8 +21,6 @@ from hmx_pipeline.worker.runner import Runner
 from hmx_pipeline.worker.worker_status import ProgressWatch, WorkerHealth
 
 LOG: Final = logging.getLogger("hmx.worker")
-COLLECT: Final = (50_000, 20, 50)
-"""Garbage collection thresholds: events leave no reference cycles, so it can run less often."""
 KNOWN_S: Final = 5.0
 """A broker that has just started may not know all topics yet."""
 RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
@@ -30,7 +28,7 @@ RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
 
 def run_worker(settings: Settings) -> None:
     """Blocks until SIGTERM or SIGINT; retries while Kafka does not answer. Raises SettingsError, UnfitTopicError."""
-    gc.set_threshold(*COLLECT)
+    collect_seldom()
     configure_logs(settings.log_level, settings.log)
     health = WorkerHealth(settings.ready_lag_s)
     serve_health(settings.host, settings.worker_port, health)

@@ -128,3 +128,19 @@ def test_two_files_of_one_name_are_two_sessions() -> None:
     importing = EventloomImport("acme")
     lines = [(name, line) for name in ("a/log.jsonl", "b/log.jsonl") for line in chain([{}])]
     assert [event["session_id"] for event in importing.events(lines)] == ["log", "log-2"]
+
+
+def test_a_line_that_cannot_be_written_is_named_and_loses_itself_alone() -> None:
+    deep: Json = {}
+    for _ in range(400):
+        deep = {"a": deep}
+    (_, legacy) = map(json.loads, chain([{}, {}]))
+    del legacy["hash"]
+    legacy["seq"] = 10**30
+    counted = json.dumps(legacy | {"hash": sealed(legacy)}).encode()
+    lines = [*chain([{}, deep]), counted, *chain([{}])]
+    importing = EventloomImport("acme")
+    assert len(list(importing.events((f"{n}.jsonl", line) for n, line in enumerate(lines)))) == 2
+    assert [told for told in importing.report.unreadable if "too deep" in told] == [
+        f"{n}.jsonl:1: it is too deep, or its seq has more than 64 bits" for n in (1, 2)
+    ]

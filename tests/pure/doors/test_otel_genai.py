@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hmx_pipeline.doors import otel_genai, otel_messages
 from hmx_pipeline.doors.otel_genai import Mapped, Sender
 from hmx_pipeline.doors.otel_messages import CUT
+from hmx_pipeline.doors.otlp import read_traces
 from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.inprocess import events_log, learnt, run, sessions_fold
-from tests.support.spans import Json, log, mapped, span, span_id
+from tests.support.spans import Json, export, log, mapped, span, span_id
 
 CONVERSATION = {"session.id": "c1"}
 ARGUMENTS = {"id": "A7"}
@@ -455,3 +456,66 @@ def test_the_same_agent_teaches_the_same_through_its_own_events_and_through_span
     without_tools = [one for one in spans if not tells_of_a_tool(one)]
     assert len(without_tools) < len(spans)
     assert learnt(events(mapped(without_tools))) == own
+
+
+DEEP = "[" * 300 + "]" * 300
+"""Deeper than the library writes that reads it."""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"gen_ai.tool.call.result": DEEP},
+        {"gen_ai.tool.call.arguments": f'{{"a": {DEEP}}}'},
+        {"gen_ai.tool.call.arguments": {"a": 10**20 - 1}},
+    ],
+)
+def test_no_record_keeps_the_others_of_its_export_from_being_written(given: Json) -> None:
+    about = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_order", **CONVERSATION, **given}
+    told = events(mapped([span(1, about), tool(2)]))
+    assert len(orjson.loads(orjson.dumps(told))) == 4
+
+
+@pytest.mark.parametrize("at", ["arguments", "content"])
+def test_no_history_is_too_deep_to_be_written(at: str) -> None:
+    call = {"id": "1", "function": {"name": "t", "arguments": f'{{"a": {DEEP}}}' if at == "arguments" else "{}"}}
+    answer = {"role": "tool", "tool_call_id": "1", "content": DEEP if at == "content" else "done"}
+    told = json.dumps([{"role": "user", "content": "go"}, {"role": "assistant", "tool_calls": [call]}, answer])
+    about = {"gen_ai.operation.name": "chat", **CONVERSATION, "gen_ai.input.messages": told}
+    assert kinds(mapped([span(1, about)])) == ["tool_call", "tool_result"]
+
+
+def test_ids_of_people_whose_keys_are_bound_never_meet() -> None:
+    """Each bound key writes sessions of its own, so what one says must not make superfluous what another says."""
+    spans = [*conversation(semantic), tool(3)]
+    names = [
+        {name for one in mapped(spans, Sender("acme", "", who)).events for name in (*one.unless, *one.marks)}
+        for who in ("ada", "ben")
+    ]
+    assert all(names)
+    assert names[0].isdisjoint(names[1])
+
+
+def test_the_work_grows_with_the_records_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = [0]
+
+    def counted(value: Any) -> str:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str).decode()
+        written[0] += len(text)
+        return text
+
+    monkeypatch.setattr(otel_genai, "written", counted)
+    calls = [{"id": str(n), "function": {"name": "t", "arguments": "{}"}} for n in range(300)]
+    results = [{"type": "tool_result", "tool_use_id": str(n), "content": "r"} for n in range(300)]
+    messages = [
+        {"role": "assistant", "content": "x" * 10_000, "tool_calls": calls},
+        {"role": "user", "content": results},
+    ]
+    text = json.dumps(messages)
+    mapped([span(1, {"gen_ai.operation.name": "chat", **CONVERSATION, "gen_ai.input.messages": text})])
+    assert written[0] < 3 * len(text)
+    announced = [span(1, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(messages[:1])})]
+    mapping = otel_genai._Mapping([], Sender("acme"))
+    mapping._records = read_traces(orjson.dumps(export(announced)), protobuf=False).records
+    mapping.record(0)
+    assert {len(held) for held in mapping._announced.values()} == {otel_genai.ANNOUNCED}

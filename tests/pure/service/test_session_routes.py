@@ -50,8 +50,10 @@ class Episodes:
 
     stopping = False
 
-    def __init__(self) -> None:
+    def __init__(self, forgotten: int = 1_000) -> None:
         self.read = 0
+        self._forgotten = forgotten
+        """After so many events the session is forgotten, and counts anew."""
 
     async def start(self, *_: object, **__: object) -> Start:
         return Start("id", {(EPISODES, 0): 0}, {(EPISODES, 0): 3_000})
@@ -62,7 +64,7 @@ class Episodes:
             self.read += 1
             key = b"acme/s%d" % (offset % 3)
             if wanted(key):
-                release = b'{"metadata":{"hmx":{"release":{"index":%d}}}}' % (offset // 3)
+                release = b'{"metadata":{"hmx":{"release":{"index":%d}}}}' % (offset // 3 % self._forgotten)
                 yield PassingRecord(place, offset, key, release)
 
 
@@ -80,6 +82,19 @@ def test_a_page_of_a_session_begins_where_the_page_before_it_ended() -> None:
     assert page(0) == ([*range(most)], most, 3 * most + 3)
     assert page(most) == ([*range(most, 1_000)], None, 3_000 - 3 * most - 2), "it was read from the start"
     assert page(0)[2] == 3 * most + 1, "the session's first offset is known"
+
+
+def test_a_page_holds_the_same_whatever_was_read_before_of_a_session_that_was_forgotten_and_goes_on() -> None:
+    def page(begin: int, state: Any) -> list[int]:
+        state.following = Episodes(forgotten=600)
+        state.erased = SimpleNamespace(get=lambda: asyncio.sleep(0, Erasures()))
+        request: Any = SimpleNamespace(app=SimpleNamespace(state=state))
+        found, _ = asyncio.run(_episodes(request, "acme", "s2", begin))
+        return [each["metadata"]["hmx"]["release"]["index"] for each in found]
+
+    read = SimpleNamespace(session_places=SessionPlaces())
+    for begin in (0, 100, 350, 500, 100):
+        assert page(begin, read) == page(begin, SimpleNamespace(session_places=SessionPlaces()))
 
 
 def test_of_ever_more_pages_few_places_are_remembered() -> None:

@@ -127,6 +127,14 @@ def test_a_policy_takes_more_at_each_midnight_of_the_log_and_only_then() -> None
     assert not [key for key in second.state if key.startswith("m/")]
 
 
+def test_a_policy_that_comes_with_the_first_record_of_a_day_is_told_under_an_id_of_its_own() -> None:
+    first = run(sessions_fold, placed([policy("all:2d"), policy("all:300d,sessions:3", DAY_MS)]))
+    for topic in (ERASURES, EVIDENCE):
+        told = [(dict(output.headers)["ce_id"], output.value) for output in first.on(topic)]
+        assert len({name for name, _ in told}) == len(told) == 3
+    assert marks(first)[-1].policy == "all:300d,sessions:3"
+
+
 def test_what_has_left_stays_away_after_a_longer_policy_or_none() -> None:
     mixed = interleaved(told(), 3)
     _, kept = learnt(mixed, policy("all:30d"), policy("all:300d"), policy(""), at=2)
@@ -171,6 +179,23 @@ def test_readers_hide_what_is_past_wherever_the_mark_stands() -> None:
     assert erasures.digests() != Erasures(marks(first)[:0]).digests()
 
 
+def test_of_the_marks_of_all_partitions_the_first_is_taken_out_of_memory_and_every_one_that_says_more() -> None:
+    (mark,) = marks(learnt([], policy("all:30d"))[0])
+    other = mark.model_copy(update={"partition": 1})
+    later = other.model_copy(update={"cuts": {"all": mark.cuts["all"] + DAY_MS}})
+    erased = mark.model_copy(update={"erasure_id": "e", "marks": ["0" * 32], "cuts": {}, "policy": ""})
+    known = Erasures([mark, later])  # a process that starts knows marks that memory may not have come to
+    assert known.arrived([mark]) == ["acme"]
+    assert known.arrived([mark, other]) == ["acme"], "it was not taken out yet"
+    known.cleared("acme")
+    assert known.arrived([mark, other, later]) == []
+    known = Erasures()
+    assert known.arrived([mark]) == ["acme"]
+    known.cleared("acme")
+    assert known.arrived([other]) == []
+    assert known.arrived([later]) == known.arrived([erased]) == ["acme"]
+
+
 def test_an_archive_knows_that_a_cut_has_risen() -> None:
     (mark,) = marks(learnt([], policy("all:30d"))[0])
     later = mark.model_copy(update={"cuts": {"all": mark.cuts["all"] + DAY_MS}})
@@ -194,6 +219,25 @@ def test_what_an_operator_confirmed_stands_until_the_ruling_is_too_old() -> None
     assert kept("all:30d", corrected) == ["Our warehouse is Redshift"]
     _, later = folded(*old, confirmed, policy_made("all:30d"), 31 * DAY_MS, tick)
     assert not holding(last(later, KNOWLEDGE))
+
+
+def test_what_a_standing_ruling_rests_on_is_the_same_before_and_after_the_policy() -> None:
+    def old(name: str) -> list[Json]:
+        return [
+            one | {"timestamp": format_ms((milliseconds(one["timestamp"]) or 0) - 40 * DAY_MS)}
+            for one in said(name, "Our warehouse is Snowflake.", "Thanks.")
+        ]
+
+    (record,) = [one for one in known(*old("s1")) if "Snowflake" in one["text"]]
+    begun = (*old("s1"), 1_000, ruled(record, RulingVerb.CONFIRM), 1_000)
+    before, after = (
+        [(one["text"], len(one["source_memory_ids"])) for one in holding(known(*begun, *steps))]
+        for steps in (
+            (*old("s2"), 1_000, policy_made("all:30d")),
+            (policy_made("all:30d"), 1_000, *old("s2")),
+        )
+    )
+    assert before == after == [(record["text"], 2)]
 
 
 def test_the_archive_keeps_nothing_of_it() -> None:

@@ -106,6 +106,22 @@ def test_what_is_erased_while_it_is_archived_is_in_no_finished_chunk(topics: Gro
     assert archived(settings) == []
 
 
+def test_of_a_retention_only_files_are_written_anew_that_hold_something_too_old(
+    topics: GrowingTopics, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = archiver.Archiver(settings, archive := MemoryArchive.of(settings))
+    made.archive_once(topics.stop)
+    (path,) = [path for path in archive.paths(EVIDENCE) if path.endswith(".parquet")]
+    topics.stable_end = lambda *_: topics.held  # type: ignore[method-assign]
+    put = list[str]()
+    monkeypatch.setattr(MemoryArchive, "put", lambda _, path, __: put.append(path))
+    for cut, anew in ((T0 - 1, []), (T0 + 1, [path])):
+        policy = {"erasure_id": "retention", "marks": [], "before": 0, "cuts": {"all": cut}}
+        topics.marks = [ERASED.model_copy(update=policy)]
+        made.archive_once(topics.stop)
+        assert put == anew
+
+
 class Dying(MemoryArchive):
     """Its process dies before it has finished a chunk."""
 

@@ -16,6 +16,7 @@ from hmx_mcp.tools import TOOLS, call
 
 NAMESPACE: Final = ("hmx",)
 TOKENS: Final = 2_000
+_FACTS: Final = ("facts",)
 _TEXTS: Final = ("text", "content", "memory")
 
 
@@ -89,6 +90,8 @@ class HmxStore(BaseStore):
     def _recorded(self, op: PutOp) -> None:
         if op.value is None:
             raise ValueError("memory deletes nothing by a key: see `hmx knowledge` and `hmx erase`")
+        if tuple(op.namespace[len(self._namespace) :]) not in ((), _FACTS):
+            raise ValueError("a namespace does not say whose a fact is: use a store with the person's key or subject")
         text = _text(op.value)
         digest = hashlib.sha256(json.dumps([*op.namespace, op.key, text]).encode()).hexdigest()[:32]
         call(self._service, TOOLS["memory_record"], {"kind": "fact", "text": text, "idempotency_key": digest})
