@@ -153,7 +153,8 @@ class _WordTable:
         return self._places.setdefault(word, len(self._places))
 
     def all(self, words: Iterable[str]) -> list[int]:
-        known = [place for word in words if (place := self._places.get(word, -1)) >= 0 or (place := self.at(word)) >= 0]
+        get = self._places.get
+        known = [place for word in words if (place := get(word, -1)) >= 0 or (place := self.at(word)) >= 0]
         del known[self._room :]
         self._room -= len(known)
         return known

@@ -51,6 +51,7 @@ _ACRONYMS: Final = word_set(
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+@remembered(4 * MB)
 def verb_of(role: Role, name: str) -> str:
     """Return the verb; empty if the event names nothing."""
     name = name.strip()

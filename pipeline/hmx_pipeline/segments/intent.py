@@ -202,6 +202,7 @@ def option_key(option: str) -> str:
     return " ".join(words[bare:])
 
 
+@remembered(MB)
 def first_wish(text: str) -> str:
     """Return the first sentence without its greeting; empty if it is all greeting."""
     sentences = (_GREETING.sub("", part).strip(" .!") for part in _FIRST.split(text.strip()))

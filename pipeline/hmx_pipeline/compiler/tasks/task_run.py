@@ -174,7 +174,7 @@ def _is_wish(step: Step) -> bool:
 
 
 class _EarlierTexts:
-    """The texts before each step of a segment, in lower case. They are joined once, and each is searched once for a value."""
+    """The texts before each step of a segment, in lower case. They are joined once, and searched once for a value."""
 
     def __init__(self, steps: Sequence[Step], left_out: Collection[int] = ()) -> None:
         texts = ["" if step.index in left_out else f"\n{step.text.casefold()}" for step in steps]
