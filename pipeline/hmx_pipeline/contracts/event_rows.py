@@ -22,7 +22,7 @@ class Role(StrEnum):
     STATE = "state"
     OBSERVATION = "observation"
 
-    __hash__ = str.__hash__
+    __hash__ = str.__hash__  # an enum's own calls a function
 
 
 ACTS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST})

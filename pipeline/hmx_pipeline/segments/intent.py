@@ -34,7 +34,7 @@ _CLASSES: Final = 3
 _QUESTION_WORDS: Final = 16
 _OPTION: Final = 80
 _KEPT: Final = 16_384
-"""Words whose stems are kept, about 3 MB."""
+"""Words whose stems are kept: 6 MB at most."""
 _KEPT_LENGTH: Final = 40
 _REACH: Final = 4  # content words between a light verb and its object
 
