@@ -24,6 +24,7 @@ from hmx_pipeline.segments.lexicon import CHOOSING
 from hmx_pipeline.segments.masking import mask_ids, readable, sentence, shorten
 from hmx_pipeline.segments.pairing import Action
 
+_DECISION = Role.DECISION  # enum lookups are ten times slower
 NAME: Final = "decision_policy"
 _QUESTIONS: Final = 8  # questions kept of a segment: the first
 _TIMES: Final = 16  # decisions kept of one question in a segment: the first
@@ -39,7 +40,7 @@ _ALTERNATIVES: Final = 16
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, _: Sequence[Action]) -> list[Extracted]:
-    decided = [place for place, step in enumerate(segment.steps) if step.role is Role.DECISION]
+    decided = [place for place, step in enumerate(segment.steps) if step.role is _DECISION]
     if not decided:
         return []
     asked: dict[str, list[int]] = {}

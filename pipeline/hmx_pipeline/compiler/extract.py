@@ -29,12 +29,13 @@ def statements(segment: Segment) -> list[Contribution]:
 
 
 def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribution]:
-    if not segment.steps or segment.whose == NOBODY_KNOWN:
+    whose = segment.whose
+    if not segment.steps or whose == NOBODY_KNOWN:
         return []
-    segment = _own_words(segment)
+    segment = _own_words(segment, whose)
     acted = actions(segment)
     outcome = outcome_of(segment, acted)
-    tagged = any(step.tags for step in segment.steps)
+    tags = {step.event_id: step.tags for step in segment.steps} if any(step.tags for step in segment.steps) else None
     last_at = max(step.at for step in segment.steps)
     salient = {step.event_id: step.salience for step in segment.steps if step.salience is not None}
     return [
@@ -45,21 +46,22 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
             outcome=found.outcome,
             source_events=found.source_events,
             tags=found.tags,
-            lineage_tags=_lineage_tags(segment, found.source_events) if tagged else [],
+            lineage_tags=_lineage_tags(tags, found.source_events) if tags else [],
             salience=mean_salience(map(salient.get, found.source_events)) if salient else None,
             body=_with_tellers(segment, found.body, tellers),
             tellers=tellers,
+            subject=whose,
         )
         for kind in kinds
         for told in kind.extract(segment, outcome, acted)
-        for found in (scoped(told, segment.whose) if states(told.kind or kind.name) else (told,))
+        for found in (scoped(told, whose) if states(told.kind or kind.name) else (told,))
         for tellers in (_tellers(segment, found.source_events) if states(found.kind or kind.name) else [],)
     ]
 
 
-def _own_words(segment: Segment) -> Segment:
+def _own_words(segment: Segment, whose: str) -> Segment:
     """Return the segment without what others say in a subject's session: it is theirs, and goes with them."""
-    own = ("", segment.whose)
+    own = ("", whose)
 
     def others(step: Step) -> bool:
         return step.subject not in own and (step.role in _SPOKEN or step.projected is not None)
@@ -73,7 +75,8 @@ def _own_words(segment: Segment) -> Segment:
 
 def withdrawal(segment: Segment, pattern: Pattern) -> Contribution:
     """Return the contribution that withdraws what the segment contributed to a pattern."""
-    return _about(segment, pattern, max(step.at for step in segment.steps), withdrawn=True)
+    last_at = max(step.at for step in segment.steps)
+    return _about(segment, pattern, last_at, subject=segment.whose, withdrawn=True)
 
 
 def _tellers(segment: Segment, source_events: Sequence[str]) -> list[str]:
@@ -96,11 +99,10 @@ def _with_tellers(segment: Segment, body: Mapping[str, Any], tellers: Sequence[s
     return {**body, **{name: list(map(told, body[name])) for name in ("claims", "seen") if name in body}}
 
 
-def _lineage_tags(segment: Segment, source_events: Sequence[str]) -> list[str]:
+def _lineage_tags(tags: Mapping[str, Sequence[str]], source_events: Iterable[str]) -> list[str]:
     """Return the tags that every source event carries."""
-    sources = set(source_events)
-    carried = [set(step.tags) for step in segment.steps if step.event_id in sources]
-    return sorted(set.intersection(*carried)) if carried else []
+    carried = {tags[event] for event in source_events if event in tags}
+    return sorted(set.intersection(*map(set, carried))) if carried else []
 
 
 def _about(segment: Segment, pattern: Pattern, last_at: int, **said: Any) -> Contribution:
@@ -117,6 +119,5 @@ def _about(segment: Segment, pattern: Pattern, last_at: int, **said: Any) -> Con
         agent_id=segment.agent_id,
         first_at=first_at,
         last_at=last_at,
-        subject=segment.whose,
         **said,
     )

@@ -144,7 +144,7 @@ def _extracted(
 
 def _fault(text: str, failed: Action) -> str:
     """Return the fault in words; a single word says nothing without the masked name next to it."""
-    said = readable(mask_code(mask(text, failed.values)), _FAULT)
+    said = readable(mask_code(mask(text, failed.values)), _FAULT) if text else ""
     return said if " " in said else ""
 
 

@@ -47,6 +47,11 @@ KINDS: Final[Mapping[str, EvidenceKind]] = {
 ARTIFACT_TYPES: Final[Mapping[str, ArtifactType]] = {
     name: kind for name, kind in KINDS.items() if isinstance(kind, ArtifactType)
 }
+_STATING: Final = frozenset(
+    name
+    for name, kind in KINDS.items()
+    if kind is facts.ENDINGS or (isinstance(kind, KnowledgeKind) and not kind.made_of)
+)
 assert CONTENTS.keys() == {name for name in ARTIFACT_TYPES if not namespaced(name)}, (
     "every standard type needs its content"
 )
@@ -64,7 +69,7 @@ def knows(name: str) -> bool:
 
 def states(name: str) -> bool:
     """Return True if its contributions are statements, which may be private."""
-    return ends(name) or (knows(name) and not KINDS[name].made_of)
+    return name in _STATING
 
 
 def class_of(name: str) -> str:

@@ -16,6 +16,7 @@ from hmx_pipeline.segments.file_paths import file_named, files_in, files_removed
 from hmx_pipeline.segments.intent import plain_stems
 from hmx_pipeline.segments.pairing import Action
 
+_MESSAGE, _CALL, _RESULT, _STATE = Role.MESSAGE, Role.CALL, Role.RESULT, Role.STATE  # enum lookups are ten times slower
 NAME: Final = "touched"
 KEY: Final = "1"
 """Version of the body's form. Another form needs another key."""
@@ -36,7 +37,7 @@ def extract(segment: Segment, outcome: SegmentOutcome, _: Sequence[Action]) -> l
         read.step(step)
     if not read.changed and not read.seen:
         return []
-    asked = [s for s in segment.steps if s.role is Role.MESSAGE and s.actor == "user"][:_MESSAGES]
+    asked = [s for s in segment.steps if s.role is _MESSAGE and s.actor == "user"][:_MESSAGES]
     if not asked:
         return []
     return [
@@ -65,16 +66,16 @@ class _Reading:
 
     def step(self, step: Step) -> None:
         role = step.role
-        if role is Role.MESSAGE:
+        if role is _MESSAGE:
             self._said = step.text if step.actor == "assistant" else ""
-        elif role is Role.CALL:
+        elif role is _CALL:
             self._call(step)
-        elif role is Role.RESULT:
+        elif role is _RESULT:
             named = self._called.get(step.call_id) or self._called.get(step.parent) or []
             if step.ok is False:
                 self._undo(named)
             self._result(step.text, named)
-        elif role is Role.STATE:
+        elif role is _STATE:
             listed = [path for path in map(file_named, step.values) if path]
             if listed:
                 self.changed = dict.fromkeys(listed, step.event_id)

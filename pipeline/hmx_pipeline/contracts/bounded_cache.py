@@ -35,9 +35,10 @@ def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable
         @wraps(answer)
         def asked(*args: Any) -> Any:
             nonlocal newer, older, left
-            known = newer.get(args, _MISSING)
-            if known is not _MISSING:
-                return known
+            try:
+                return newer[args]
+            except KeyError:
+                pass
             known = older.get(args, _MISSING)
             if known is _MISSING:
                 known = answer(*args)

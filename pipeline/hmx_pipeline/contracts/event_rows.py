@@ -22,6 +22,8 @@ class Role(StrEnum):
     STATE = "state"
     OBSERVATION = "observation"
 
+    __hash__ = str.__hash__  # an enum's own calls a function
+
 
 ACTS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST})
 """Roles of what the agent does, apart from messages and decisions."""

@@ -9,6 +9,7 @@ from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.segments.lexicon import CHECKS, LIGHT_VERBS, PHASES, READS, SILENT, word_set
 
+_CALL, _RESULT, _TEST = Role.CALL, Role.RESULT, Role.TEST  # enum lookups are ten times slower
 ASK: Final = "ask the user"
 """Verb of a question to the user; it has no tool."""
 EDIT: Final = "edit"
@@ -50,18 +51,19 @@ _ACRONYMS: Final = word_set(
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+@remembered(4 * MB)
 def verb_of(role: Role, name: str) -> str:
     """Return the verb; empty if the event names nothing."""
     name = name.strip()
     if not name:
         return ""
-    if role in (Role.CALL, Role.RESULT):
+    if role is _CALL or role is _RESULT:
         return "_".join(name.split())[:_NAME]
     http = _HTTP.fullmatch(name)
     if http and (http[1] or http[2]):
         place = (http[2] or "") + _VARIABLE_PART.sub("", http[3] or "")
         return f"{_REQUEST}{http[1] or 'GET'} {place}"[:_NAME].strip()
-    if role is Role.TEST or any(c.isspace() for c in name) or "/" in name:
+    if role is _TEST or len(name.split(None, 1)) > 1 or "/" in name:
         return _command(name)
     return name[:_NAME]
 

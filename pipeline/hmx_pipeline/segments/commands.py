@@ -4,6 +4,7 @@ No program is known by name, only the shell's own syntax. An unclosed quote take
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -176,10 +177,11 @@ def within(value: str, text: str) -> bool:
     return first_end(value, text) > 0
 
 
-def first_end(value: str, text: str) -> int:
-    """Return where the value first ends as a whole word in `text`, in lower case; 0 if it is not there."""
+def first_end(value: str, text: str, start: int = 0, stop: int = sys.maxsize) -> int:
+    """Return where the value first ends as a whole word in `text`, in lower case; 0 if it is not there. Looks from
+    where it could begin if it does not end before `start`, and up to `stop`, where a word ends."""
     low = value.casefold()
-    at = text.find(low) if low else -1
+    at = text.find(low, max(0, start - len(low)), stop) if low else -1
     for _ in range(_FINDS):
         if at < 0:
             return 0
@@ -187,8 +189,8 @@ def first_end(value: str, text: str) -> int:
         before, after = text[at - 1 : at] if at else "", text[end : end + 1]
         if not (_joins(before) and _joins(low[0])) and not (_joins(after) and _joins(low[-1])):
             return end
-        at = text.find(low, at + 1)
-    found = _whole(low).search(text, at) if at >= 0 else None
+        at = text.find(low, at + 1, stop)
+    found = _whole(low).search(text, at, stop) if at >= 0 else None
     return found.end() if found is not None else 0
 
 

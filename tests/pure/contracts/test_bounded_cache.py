@@ -20,7 +20,7 @@ from hmx_pipeline.intake.secret_names import bears_secret
 from hmx_pipeline.intake.steps import _reader
 from hmx_pipeline.retrieval.postings import session_mark, subject_hash
 from hmx_pipeline.segments.action_names import mutates, phase_of
-from hmx_pipeline.segments.intent import _plain_stem, stem
+from hmx_pipeline.segments.intent import _STEM_OF, plain_stems, stem
 
 ROOT = Path(__file__).parents[3] / "pipeline" / "hmx_pipeline"
 
@@ -41,7 +41,7 @@ def held_after(function: Callable[..., Any], asked: Iterable[tuple[Any, ...]]) -
 LONG = 4_000
 """Characters, which take four bytes each in memory."""
 ALL: list[tuple[Callable[..., Any], int, tuple[Any, ...]]] = [
-    (bears_secret, 1, ()), (_of_form, 1, ()), (_reader, 1, ()), (stem, 1, ()), (_plain_stem, 4, ()),
+    (bears_secret, 1, ()), (_of_form, 1, ()), (_reader, 1, ()), (stem, 1, ()), (_STEM_OF.__getitem__, 4, ()),
      (mutates, 1, ()), (phase_of, 1, ()), (_alike, 1, ("write",)),
     (_name_words, 8, ()), (session_mark, 1, ()), (subject_hash, 1, ()),
 ]  # fmt: skip
@@ -55,6 +55,12 @@ def test_texts_that_somebody_else_chooses_fill_no_process(
     function asks others for is part of its bound."""
     times = 2 * most * MB // (4 * LONG)
     assert held_after(function, ((f"{n:09}" + "😀" * LONG, *more) for n in range(times))) < (most + 0.5) * MB
+
+
+def test_however_many_words_are_said_the_kept_stems_fill_six_megabytes_at_most() -> None:
+    letters = str.maketrans("0123456789", "bcdfghjklm")
+    said = ((f"{n:040}".translate(letters),) for n in range(60_000))
+    assert held_after(plain_stems, said) < 7 * MB, "with one of `stem`"
 
 
 @pytest.mark.parametrize("size", [10, 500, 5_000])

@@ -75,6 +75,8 @@ def test_what_varies_leaves_a_phrase_with_what_led_to_it(text: str, phrase: str)
 
 def test_a_traceback_says_most_in_its_last_line() -> None:
     assert telling_line("Traceback (most recent call last):\n  File x\nValueError: bad") == "ValueError: bad"
+    assert telling_line("one\ntwo FAİLED, ſo\nthree") == "two FAİLED, ſo"
+    assert telling_line("one\nMıſſıng\nthree") == "Mıſſıng"
     assert telling_line("=====\nsession starts\nE: build failed here\nmore") == "E: build failed here"
 
 

@@ -13,10 +13,11 @@ from typing import Any, Final, NamedTuple
 from hmx_pipeline.compiler.evidence_kind import Extracted
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
 from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
+from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory
-from hmx_pipeline.contracts.limits import KNOWLEDGE_CORRECTIONS, QUORUM, SEGMENT_STATEMENTS
+from hmx_pipeline.contracts.limits import KNOWLEDGE_CORRECTIONS, MB, QUORUM, SEGMENT_STATEMENTS
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.intent import plain_words
 from hmx_pipeline.segments.masking import shorten
@@ -127,6 +128,7 @@ class _Targets:
         return None if action is None else target_of_action(self._steps[action.position])
 
 
+@remembered(MB)
 def comment_text(comment: str) -> str:
     """Return what a person says in a comment; empty if a client only reports an action or a rating."""
     quoted = _QUOTES.search(comment)

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.readings import NONE, PART, Readings, named, pieces
-from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.bounded_cache import once, remembered
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.limits import MB, STEP_TEXT
@@ -22,6 +22,7 @@ from hmx_pipeline.segments.commands import Simple, call, first_end, simple_comma
 from hmx_pipeline.segments.masking import shorten
 from hmx_pipeline.segments.pairing import Action
 
+_MESSAGE, _FEEDBACK = Role.MESSAGE, Role.FEEDBACK  # enum lookups are ten times slower
 GOAL_MESSAGES: Final = 3
 ACTIONS: Final = 64
 _GOAL: Final = 400
@@ -109,7 +110,7 @@ def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
     earlier = _EarlierTexts(segment.steps)
     for action, act in zip(acted, acts, strict=True):
         copied = partial(earlier.hold, action.position)
-        for simple in _read(act).parts(NONE):
+        for simple in _simples(act):
             done.update(dict.fromkeys(_features(simple, copied)))
             for place, value in _places(simple):
                 values.add(value)
@@ -133,7 +134,7 @@ def wishes_of(segment: Segment) -> list[str]:
 
 def _told(steps: Sequence[Step], first: int) -> list[str]:
     """Return what users said from this step on, without questions and thanks."""
-    texts = (step.text.strip() for step in steps[first:] if step.role is Role.FEEDBACK or _is_wish(step))
+    texts = (step.text.strip() for step in steps[first:] if step.role is _FEEDBACK or _is_wish(step))
     told = dict.fromkeys(text for text in texts if not text.endswith("?") and len(_WORD.findall(text)) > _THANKS)
     return [shorten(text, _GOAL) for text in told][:_TOLD]
 
@@ -169,36 +170,54 @@ def act_words(act: Simple) -> frozenset[str]:
 
 
 def _is_wish(step: Step) -> bool:
-    return step.role is Role.MESSAGE and step.actor == "user"
+    return step.role is _MESSAGE and step.actor == "user"
 
 
 class _EarlierTexts:
-    """The texts before each step of a segment, in lower case. They are joined once, and each value is searched once."""
+    """The texts before each step of a segment, in lower case. They are joined once, and searched once for a value."""
 
     def __init__(self, steps: Sequence[Step], left_out: Collection[int] = ()) -> None:
         texts = ["" if step.index in left_out else f"\n{step.text.casefold()}" for step in steps]
         self._text = "".join(texts)[1:]
         self._lengths = [0, *accumulate(map(len, texts))]
         """Of the texts before each step, each with a line break before it; the first line break is not in the text."""
-        self._first: dict[str, int] = {}
+        self._first: dict[str, tuple[int, int]] = {}
+        """Where a value first ends, or 0, and up to where it was searched."""
 
     def hold(self, position: int, value: str) -> bool:
         """Return True if a text before this position contains the value as a whole word."""
-        if value not in self._first:
-            self._first[value] = first_end(value, self._text)
-        return 0 < self._first[value] < self._lengths[position]
+        stop = self._lengths[position] - 1
+        first, searched = self._first.get(value, (0, 0))
+        if not first and searched < stop:
+            first = first_end(value, self._text, searched, stop)
+            self._first[value] = first, stop
+        return 0 < first <= stop
 
 
 def acts_of(steps: Sequence[Step], actions: Iterable[Action]) -> list[list[Any]]:
     """Return the whole actions, as contributions keep them, with those of their values that an earlier result holds, or
     what a user said after the wish."""
-    earlier = _EarlierTexts(steps, [step.index for step in steps if _is_wish(step)][:GOAL_MESSAGES])
+    earlier = _after_wish(steps)
     return [_with_seen(_act(steps, action), partial(earlier.hold, action.position)) for action in actions]
 
 
+@once
+def _after_wish(steps: Sequence[Step]) -> _EarlierTexts:
+    return _EarlierTexts(steps, [step.index for step in steps if _is_wish(step)][:GOAL_MESSAGES])
+
+
 def _with_seen(act: list[Any], held: Callable[[str], bool]) -> list[Any]:
-    own = dict.fromkeys(value for simple in _read(act).parts(NONE) for _, value in _places(simple))
+    own: dict[str, None] = {}
+    for simple in _simples(act):
+        own.update(dict.fromkeys(simple.words))
+        own.update(dict.fromkeys(value for _, value in simple.options if value))
     return [*act, list(filter(held, own))[:_SEEN]]
+
+
+def _simples(act: Sequence[Any]) -> Sequence[Simple]:
+    """The commands of an act, as long as nothing is known of its task."""
+    line, name, arguments = act[:3]
+    return simple_commands(line, NONE) if line else (call(name, [(key, value) for key, value in arguments]),)
 
 
 def _act(steps: Sequence[Step], action: Action) -> list[Any]:
@@ -276,10 +295,11 @@ def _said(texts: Sequence[str], values: set[str]) -> set[str]:
     found: set[str] = set()
     for text in texts:
         for token in unicodedata.normalize("NFKC", text).casefold()[:STEP_TEXT].split():
-            if token.strip(AROUND) in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
+            bare = token.strip(AROUND)
+            if bare in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
                 continue
-            for word in _WORD.findall(token):
-                pieces = _UNSPACED.findall(word)
+            for word in (bare,) if bare.isalpha() else _WORD.findall(token):
+                pieces = () if word.isascii() else _UNSPACED.findall(word)
                 found.update(piece[i : i + 2] for piece in pieces for i in range(len(piece) - 1))
                 if not pieces and len(word) > 1 and word not in values:
                     found.add(word[:_STEM])
