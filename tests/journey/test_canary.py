@@ -259,7 +259,8 @@ def test_no_route_tells_another_tenant_anything_and_nobody_a_secret(
                 told = told.replace(one, "").replace(quote(one, safe=""), "")  # what was asked may be said back
             assert MARK not in told, (tenant, name)
             assert WATCHED not in told or tenant == OPERATOR, name
-            assert answer.status_code < 500 or answer.status_code == 501, (name, answer.text)
+            unready = name == "GET /readyz" and answer.status_code == 503  # on a busy machine it may be
+            assert answer.status_code < 500 or answer.status_code == 501 or unready, (name, answer.text)
     assert not [(tenant, name) for tenant, said in answers.items() for name, answer in said if SECRET in answer.text]
     with asking(settings, {**keys[OTHER], "X-HMX-Tenant": WATCHED}) as client:
         for path in ("/v1/hmx/artifacts", "/v1/hmx/events", "/v1/hmx/stream", "/v1/hmx/counts", "/v1/artifacts"):
