@@ -7,21 +7,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 
-from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.service import hook_routes
 from hmx_pipeline.service.hook_routes import APPENDED
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import EVENTS
 from tests.support.memory import artifact, artifact_as_read, procedure
-from tests.support.pipeline import create_topics, new_settings
+from tests.support.pipeline import create_topics, logged, new_settings
 from tests.support.service import remembering, serving
 from tests.support.waiting import PATIENCE_S
 
@@ -48,15 +44,6 @@ def hook(name: str, session: str, **fields: Any) -> dict[str, Any]:
 def post(service: httpx.Client, fields: dict[str, Any], **headers: str) -> httpx.Response:
     said = {name.replace("_", "-"): value for name, value in headers.items()}
     return service.post(ROUTE, json=fields, headers={**ACME, **PATIENT, **said})
-
-
-def logged(settings: Settings, session: str) -> list[dict[str, Any]]:
-    """The events of a session as they stand in the log."""
-    topic, kafka = settings.topic_prefix + EVENTS, settings.require_kafka()
-    with closing(Cluster(kafka)) as cluster:
-        marks = cluster.watermarks(topic, 0)
-    found = [orjson.loads(message.value() or b"") for message in read_partition(kafka, topic, 0, marks)]
-    return [event for event in found if event["session_id"] == session]
 
 
 def test_a_prompt_is_appended_and_answered_with_memory_in_the_hooks_form(

@@ -1,7 +1,6 @@
 """OTLP/HTTP against the service on a real Kafka and Redis, with OpenTelemetry's own exporter."""
 
 import gzip
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +12,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.service import body, otel_routes
 from hmx_pipeline.service.api_keys import Grant, Scope, add
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import EVENTS
-from tests.support.pipeline import create_topics, new_settings
+from tests.support.pipeline import create_topics, logged, new_settings
 from tests.support.service import serving
 from tests.support.spans import export, log, span
 
@@ -36,14 +33,6 @@ def settings(kafka: str, redis_url: str) -> Settings:
     made = new_settings(kafka, redis_url)
     create_topics(made, partitions=1)
     return made
-
-
-def logged(settings: Settings, session: str) -> list[dict[str, Any]]:
-    topic, kafka = settings.topic_prefix + EVENTS, settings.require_kafka()
-    with closing(Cluster(kafka)) as cluster:
-        marks = cluster.watermarks(topic, 0)
-    found = [orjson.loads(one.value() or b"") for one in read_partition(kafka, topic, 0, marks)]
-    return [event for event in found if event["session_id"] == session]
 
 
 def post(service: httpx.Client, sent: Any, route: str = "/v1/traces", **headers: str) -> httpx.Response:

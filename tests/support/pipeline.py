@@ -7,15 +7,20 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import orjson
+
+from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.kafka.topic_files import apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import plan
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.local.process import answers_ok
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 
 READY_S = 180.0
 STOP_S = 60.0
@@ -48,6 +53,15 @@ def create_topics(settings: Settings, partitions: int | None = None) -> None:
     if partitions is not None:
         specs = tuple(spec.model_copy(update={"partitions": partitions}) for spec in specs)
     apply(admin, plan(specs, read_cluster(admin, [spec.topic for spec in specs])))
+
+
+def logged(settings: Settings, session: str) -> list[dict[str, Any]]:
+    """The events of a session as they stand in the log, whose topic has one partition."""
+    topic, kafka = settings.topic_prefix + EVENTS, settings.require_kafka()
+    with closing(Cluster(kafka)) as cluster:
+        marks = cluster.watermarks(topic, 0)
+    found = [orjson.loads(message.value() or b"") for message in read_partition(kafka, topic, 0, marks)]
+    return [event for event in found if event["session_id"] == session]
 
 
 def environment(settings: Settings) -> dict[str, str]:

@@ -73,13 +73,16 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def fingerprint(settings: Settings) -> str:
     """Tells control keys apart: with another one the log's own control records would be rejected."""
-    return hmac.new(settings.require_control_key().encode(), b"hmx backup", hashlib.sha256).hexdigest()
+    return _keyed(settings, b"hmx backup")
 
 
 def sealed(settings: Settings, topics: dict[str, StoredTopic]) -> str:
     """Tells that nobody without the control key has changed what a backup holds, its checksums included."""
-    told = msgspec.json.encode(topics, order="deterministic")
-    return hmac.new(settings.require_control_key().encode(), b"hmx backup of " + told, hashlib.sha256).hexdigest()
+    return _keyed(settings, b"hmx backup of " + msgspec.json.encode(topics, order="deterministic"))
+
+
+def _keyed(settings: Settings, told: bytes) -> str:
+    return hmac.new(settings.require_control_key().encode(), told, hashlib.sha256).hexdigest()
 
 
 def back_up(settings: Settings, folder: Path, on_progress: Progress) -> Manifest:
@@ -172,7 +175,8 @@ def _watched(
 def _written(file: Path, records: Iterable[StoredRecord], marks: Watermarks) -> StoredPartition:
     count, first_ms = 0, 0
     with gzip.GzipFile(file, "wb", mtime=0) as lines:
-        for count, record in enumerate(records, 1):  # noqa: B007
+        for record in records:
+            count += 1
             first_ms = first_ms or record.at_ms
             headers = [(name, _as_text(value)) for name, value in record.headers]
             line = (record.offset, record.at_ms, _as_text(record.key), _as_text(record.value), headers)

@@ -129,9 +129,8 @@ class Dying(MemoryArchive):
         raise ArchiveError("it died")
 
 
-def test_what_a_process_that_died_did_not_know_to_be_erased_does_not_stay(
-    topics: GrowingTopics, settings: Settings
-) -> None:
+def one_that_knows_beside_one_that_died(topics: GrowingTopics, settings: Settings) -> archiver.Archiver:
+    """Returns an archiver that knows an erasure; another one, which did not know it, wrote records and died."""
     known, topics.held = archiver.Archiver(settings, MemoryArchive.of(settings)), -1
     topics.marks.append(ERASED)
     known.archive_once(topics.stop)
@@ -139,6 +138,13 @@ def test_what_a_process_that_died_did_not_know_to_be_erased_does_not_stay(
     topics.marks.clear()
     with pytest.raises(ArchiveError):
         archiver.Archiver(settings, Dying.of(settings)).archive_once(topics.stop)
+    return known
+
+
+def test_what_a_process_that_died_did_not_know_to_be_erased_does_not_stay(
+    topics: GrowingTopics, settings: Settings
+) -> None:
+    known = one_that_knows_beside_one_that_died(topics, settings)
     assert archived(settings)
     topics.marks.append(ERASED)
     known.archive_once(topics.stop)
@@ -148,13 +154,7 @@ def test_what_a_process_that_died_did_not_know_to_be_erased_does_not_stay(
 def test_what_such_a_process_left_of_deleted_records_goes_within_a_day(
     topics: GrowingTopics, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known, topics.held = archiver.Archiver(settings, MemoryArchive.of(settings)), -1
-    topics.marks.append(ERASED)
-    known.archive_once(topics.stop)
-    topics.held = 3
-    topics.marks.clear()
-    with pytest.raises(ArchiveError):
-        archiver.Archiver(settings, Dying.of(settings)).archive_once(topics.stop)
+    known = one_that_knows_beside_one_that_died(topics, settings)
     topics.marks.append(ERASED)
     topics.low = topics.held = 10
     known.archive_once(topics.stop)

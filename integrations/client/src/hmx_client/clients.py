@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,7 +16,7 @@ T = TypeVar("T")
 URL = "http://127.0.0.1:8080"
 
 
-class _Settings:
+class _Settings(ABC):
     def __init__(
         self, url: str = URL, *, key: str = "", tenant: str = "", timeout_s: float = 30.0, tries: int = 3
     ) -> None:
@@ -26,8 +27,9 @@ class _Settings:
         self._options: dict[str, Any] = {"base_url": url, "headers": headers, "timeout": timeout_s}
         self._open()
 
+    @abstractmethod
     def _open(self) -> None:
-        raise NotImplementedError
+        """Makes the HTTP client of these options."""
 
 
 class Client(_Settings):
