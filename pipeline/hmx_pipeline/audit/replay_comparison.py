@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import orjson
 
-from hmx_pipeline.audit.record_digests import origin_of
 from hmx_pipeline.audit.replay_artifacts import (
     ArtifactChange,
     PatternName,
@@ -25,7 +24,7 @@ from hmx_pipeline.audit.replay_streams import StreamReport, compare, compare_by_
 from hmx_pipeline.audit.replay_topics import OF_PATTERNS, OutputRange, Shadow
 from hmx_pipeline.audit.source_rows import Row
 from hmx_pipeline.contracts.episode import RESERVED
-from hmx_pipeline.contracts.headers import REASON, header
+from hmx_pipeline.contracts.headers import REASON, header, origin_of
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.clients import Watermarks
@@ -164,7 +163,7 @@ class Comparison:
         )
 
         def whole(row: Row) -> bool:
-            origin = origin_of(row)
+            origin = origin_of(row.headers)
             if origin is None or origin[1] < low or row.key in began_before:
                 return False
             return header(row.headers, REASON) != Reason.EVENT_ID_REUSED.encode()
@@ -178,7 +177,7 @@ class Comparison:
         found: set[bytes] = set()
         rows, _ = self._live(EPISODES, partition)
         for row in rows:
-            key, origin = row.key or b"", origin_of(row)
+            key, origin = row.key or b"", origin_of(row.headers)
             if key not in seen:
                 seen.add(key)
                 if _index(row) != 0 or origin is None or origin[1] < low:
