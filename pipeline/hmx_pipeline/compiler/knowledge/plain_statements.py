@@ -29,7 +29,6 @@ _NAME_WORDS: Final = 2
 _CODE_WORDS: Final = 4
 _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
-_ASKED: Final = ("?", "？")
 _ENGLISH: Final = "en"
 
 _CONTRACTED: Final = re.compile(
