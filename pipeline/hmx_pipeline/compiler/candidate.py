@@ -13,12 +13,20 @@ from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, contr
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.private_words import of_several, only_subject, several
 from hmx_pipeline.compiler.registry import KINDS
-from hmx_pipeline.contracts import limits
 from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.canonical import canonical_json
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome, mean_salience, segment_rank
+from hmx_pipeline.contracts.limits import (
+    ARTIFACT_BYTES,
+    ARTIFACT_SOURCES,
+    ARTIFACT_TAGS,
+    KB,
+    PATTERN_COMPILED,
+    PATTERN_CONTRIBUTIONS,
+    TAG,
+)
 
-_FRAME_BYTES: Final = 16 * limits.KB
+_FRAME_BYTES: Final = 16 * KB
 """Bytes reserved for all fields of an artifact but content and ids."""
 SCOPE_RUNS: Final = 3
 """An artifact is limited to some agents after this many successes of theirs and failures of the others."""
@@ -35,8 +43,8 @@ def counting(contributions: Sequence[Contribution]) -> list[Contribution]:
     segment contribute. So the highest ranks of a full map are a reserve. While it holds more than were withdrawn, the
     result is the same as if they had never come."""
     standing = [c for c in contributions if not c.withdrawn]
-    if len(standing) > limits.PATTERN_COMPILED:
-        standing = sorted(standing, key=rank)[: limits.PATTERN_COMPILED]
+    if len(standing) > PATTERN_COMPILED:
+        standing = sorted(standing, key=rank)[:PATTERN_COMPILED]
     return in_order(standing)
 
 
@@ -49,7 +57,7 @@ def alone(names: Iterable[str]) -> str:
     """Return the only name; empty if there are several, or if it is too long for a label."""
     found = set(names)
     one = found.pop() if len(found) == 1 else ""
-    return one if len(one) <= limits.TAG else ""
+    return one if len(one) <= TAG else ""
 
 
 def candidate(contributions: Sequence[Contribution], kind: str = "") -> ArtifactCandidate | None:
@@ -66,12 +74,12 @@ def candidate(contributions: Sequence[Contribution], kind: str = "") -> Artifact
     if not owner:
         found = of_several(found, kept)
     memory_ids = [c.contribution_id for c in kept]
-    room = limits.ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
+    room = ARTIFACT_BYTES - _FRAME_BYTES - len(canonical_json(found.content)) - len(canonical_json(memory_ids))
     sources, omitted = _sources(kept, room)
     shared_tags = set.intersection(*(set(c.lineage_tags) for c in kept))
     lineage_tags = sorted(tag for tag in shared_tags if owner or several(kept, tag))
     checked: dict[str, Any] = dict(found.checked)
-    if len(contributions) >= limits.PATTERN_CONTRIBUTIONS or len(counted) < sum(not c.withdrawn for c in contributions):
+    if len(contributions) >= PATTERN_CONTRIBUTIONS or len(counted) < sum(not c.withdrawn for c in contributions):
         checked["sampled"] = {"kept": len(kept), "of_about": _population(counted, len(kept))}
     if omitted:
         checked["source_events_omitted"] = omitted
@@ -143,7 +151,7 @@ def _tags(contributions: Sequence[Contribution], lineage_tags: Sequence[str], *,
     counts = Counter(tag for c in contributions for tag in dict.fromkeys(c.tags))
     found = sorted(counts, key=lambda tag: (-counts[tag], tag))
     told = [tag for tag in dict.fromkeys([*lineage_tags, *found]) if owned or several(contributions, tag)]
-    return told[: limits.ARTIFACT_TAGS]
+    return told[:ARTIFACT_TAGS]
 
 
 def _sources(contributions: Sequence[Contribution], room: int) -> tuple[list[str], int]:
@@ -154,7 +162,7 @@ def _sources(contributions: Sequence[Contribution], room: int) -> tuple[list[str
     for c in sorted(contributions, key=rank):
         fresh = [event for event in dict.fromkeys(c.source_events) if event not in chosen]
         size = sum(len(canonical_json(event)) + _ID_OVERHEAD for event in fresh)
-        if len(chosen) + len(fresh) > limits.ARTIFACT_SOURCES or size > room:
+        if len(chosen) + len(fresh) > ARTIFACT_SOURCES or size > room:
             break
         chosen.update(fresh)
         room -= size

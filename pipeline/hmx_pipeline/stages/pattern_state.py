@@ -25,13 +25,22 @@ from hmx_pipeline.compiler.imported_artifacts import Imported
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
 from hmx_pipeline.compiler.registry import knows
-from hmx_pipeline.contracts import limits
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.limits import (
+    CONTRIBUTION_DEBOUNCE_MS,
+    PARTITION_CONTRIBUTION_BYTES,
+    PATTERN_CONTRIBUTIONS,
+    PATTERN_DEBOUNCE_MS,
+    STATEMENT_DEBOUNCE_MS,
+    TASKS_GONE,
+    TENANT_CONTRIBUTIONS,
+    TENANT_DECISIONS,
+)
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.fair_shares import FairShares
@@ -262,7 +271,7 @@ class Maps(TenantRules):
     def gone(self, pattern: str) -> list[str]:
         """Return the made patterns that have no contributions left, except those that lost them last."""
         left = sorted(self._gone.get(_tenant_of(pattern), {}).items(), key=lambda one: (one[1], one[0]))
-        return [key for key, _ in left[: -limits.TASKS_GONE]]
+        return [key for key, _ in left[:-TASKS_GONE]]
 
     def _follow_made(self, key: str, state: PatternState | None) -> None:
         own, gone = self._made.setdefault(_tenant_of(key), set()), self._gone.setdefault(_tenant_of(key), {})
@@ -278,13 +287,13 @@ class Maps(TenantRules):
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Return True if operators have decided on the pattern before, or its tenant has room for one more decision."""
-        return state.decided or self._decided[_tenant_of(pattern)] < limits.TENANT_DECISIONS
+        return state.decided or self._decided[_tenant_of(pattern)] < TENANT_DECISIONS
 
     def pause_ms(self, pattern: str) -> int:
         """Return how long to wait after a change before compiling. The cost grows with the map, and so does
         the pause."""
-        least = limits.STATEMENT_DEBOUNCE_MS if knows(split_pattern(pattern)[1].type) else limits.PATTERN_DEBOUNCE_MS
-        return max(least, limits.CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
+        least = STATEMENT_DEBOUNCE_MS if knows(split_pattern(pattern)[1].type) else PATTERN_DEBOUNCE_MS
+        return max(least, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
 
     def surplus(self, key: str, contribution: Contribution) -> Surplus | None:
         """Return which contribution to drop when this one arrives: if its pattern or tenant is full, the one with the
@@ -294,16 +303,16 @@ class Maps(TenantRules):
         if key in known:
             return None
         mine = (rank(contribution), key)
-        if len(known) >= limits.PATTERN_CONTRIBUTIONS:
+        if len(known) >= PATTERN_CONTRIBUTIONS:
             return Surplus(max(self._ranks[pattern][-1], mine)[1], "contribution_out_of_sample")
-        if self._kept[tenant] >= limits.TENANT_CONTRIBUTIONS:
+        if self._kept[tenant] >= TENANT_CONTRIBUTIONS:
             # All contributions of one segment have the same rank; then the first key goes, in whatever order they came.
             return Surplus(min(self._highest_of(tenant), (-mine[0], key))[1], "contribution_out_of_tenant_sample")
         return None
 
     def too_much(self) -> str | None:
         """Return which contribution to drop because the partition is too large. It may be the one just arrived."""
-        if self._bytes.total <= limits.PARTITION_CONTRIBUTION_BYTES:
+        if self._bytes.total <= PARTITION_CONTRIBUTION_BYTES:
             return None
         return self._highest_of(self._bytes.most())[1]
 
