@@ -56,7 +56,6 @@ def extract(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> l
         Extracted(
             key=name,
             source_events=_sources(course, places[:_TIMES]),
-            outcome=SegmentOutcome.UNKNOWN,
             tags=list(said.classes),
             body={
                 **task,
