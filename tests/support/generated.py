@@ -319,14 +319,15 @@ def redis_keys() -> str:
     """Every key of the layout: how it ends, its type, what it holds."""
     rows = []
     for keys in (Keys(), Keys().tenant("tenant")):
-        for name, member in inspect.getmembers(type(keys)):
-            kind, colon, holds = (inspect.getdoc(member) or "").partition(": ")
+        for name, member in vars(type(keys)).items():
+            told = getattr(member, "holds", None) or inspect.getdoc(member) or ""
+            kind, colon, holds = told.partition(": ")
             if name.startswith("_") or not colon or kind not in ("String", "Hash", "List", "Set", "Sorted set"):
                 continue
             key = getattr(keys, name)
             if callable(key):
-                given = inspect.signature(key).parameters
-                key = key(*({"partition": "0", "kind": "event"}.get(argument, f"<{argument}>") for argument in given))
+                named = getattr(member, "named", None) or next(iter(inspect.signature(key).parameters))
+                key = key({"partition": "0", "kind": "event"}.get(named, f"<{named}>"))
             shown = unquote(key.decode()).removeprefix(f"{Keys().root}:")
             rows.append((f"`{shown}`", kind, holds))
     return table(("key", "type", "holds"), sorted(rows))

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hmx_pipeline.audit.record_digests import APPENDED, origin_of
+from hmx_pipeline.audit.record_digests import APPENDED
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.codes import ExplainedCode
-from hmx_pipeline.contracts.headers import Headers, header
+from hmx_pipeline.contracts.headers import Headers, header, origin_of
 from hmx_pipeline.contracts.keys import partition_of, split_key
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.intake.decode import decode
@@ -104,7 +104,7 @@ def returned(letter: Record, partitions: int) -> Output:
 def sent_before(records: Iterable[Record]) -> set[Place]:
     """Returns the dead letters that were sent back as these events records."""
     back = (record for record in records if header(record.headers, names.ORIGIN_TOPIC) == EVENTS_DLQ.encode())
-    return {place for record in back if (place := origin_of(record)) is not None}
+    return {place for record in back if (place := origin_of(record.headers)) is not None}
 
 
 def reason_of(letter: Record) -> str:
@@ -113,7 +113,7 @@ def reason_of(letter: Record) -> str:
 
 def first_place(letter: Record) -> Place:
     """Returns where the record last stood in the events topic."""
-    return origin_of(letter) or (letter.partition, -1)
+    return origin_of(letter.headers) or (letter.partition, -1)
 
 
 def owner_of(letter: Record) -> tuple[str, str]:

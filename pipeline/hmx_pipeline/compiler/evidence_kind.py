@@ -21,9 +21,9 @@ class Extracted:
 
     key: str
     source_events: list[str]
-    outcome: SegmentOutcome
-    tags: list[str]
     body: dict[str, Any]
+    outcome: SegmentOutcome = SegmentOutcome.UNKNOWN
+    tags: list[str] = field(default_factory=list)
     kind: str = ""
     """The pattern's type, where it is not the one that has extracted it."""
 

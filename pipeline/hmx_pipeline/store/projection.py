@@ -22,26 +22,9 @@ from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
 from hmx_pipeline.contracts.ledger import REINFORCES
 from hmx_pipeline.contracts.memory_types import LEDGER
+from hmx_pipeline.retrieval import searchable
 from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, Ranked
 from hmx_pipeline.retrieval.postings import document_number, pack_row
-from hmx_pipeline.retrieval.searchable import (
-    artifact_labels,
-    artifact_terms,
-    artifact_time,
-    contribution_labels,
-    corrected,
-    document,
-    document_labels,
-    document_terms,
-    episode_step,
-    expiry,
-    is_searched,
-    knowledge_labels,
-    knowledge_terms,
-    knowledge_time,
-    session_step,
-    spoken_step,
-)
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
 from hmx_pipeline.store.changes import SESSION_MESSAGES, Changes, Command, Listed
 from hmx_pipeline.store.redis_keys import Keys
@@ -90,19 +73,19 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
     if changes.hides is not None and changes.hides.hides_episode(fields):
         return
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
-    step = episode_step(fields)
+    step = searchable.episode_step(fields)
     session, subject = fields["sessionId"], step.subject
     event_key, (_, steps, messages) = tenant.keys.event(fields["id"]), tenant.session(session)
-    done, said, found = session_step(step), spoken_step(step), document(fields, step)
+    done, said, found = searchable.session_step(step), searchable.spoken_step(step), searchable.document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
     spoken = None if said is None else _ENCODER.encode(said)
-    expires = expiry(fields, step.at)
+    expires = searchable.expiry(fields, step.at)
     indexed = None
     if found is not None:
         vectors = document_vectors(fields, found.text, changes.embed)
-        number, words = document_number(record.partition, record.offset), document_terms(found)
+        number, words = document_number(record.partition, record.offset), searchable.document_terms(found)
         row = pack_row(number, session, found.at, len(words), subject)
-        indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
+        indexed = (number, _ENCODER.encode(found), row, words, searchable.document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
     tenant.event(event_key, session, value, 0 if fields["eventType"] == REINFORCES else step.at)
     if subject not in ("", NOBODY_KNOWN):
@@ -146,7 +129,7 @@ def _precedent_card(value: bytes, fields: dict[str, Any], score: int) -> bytes |
     terms = precedent_terms(fields)
     if not terms:
         return None
-    labels, subject = contribution_labels(fields), fields.get("subject", "")
+    labels, subject = searchable.contribution_labels(fields), fields.get("subject", "")
     about = _about(value, fields["pattern_type"], fields["last_at"], labels, terms, subject)
     return _ENCODER.encode(Ranked(*about, score))
 
@@ -160,9 +143,9 @@ def project_artifact(changes: Changes, record: TopicRecord) -> None:
         value, fields = _read(record)
         status, kind = Status(fields["status"]), fields["artifact_type"]
         card = None
-        if is_searched(fields):
-            labels, terms = artifact_labels(fields), artifact_terms(fields)
-            card = _card(value, kind, artifact_time(fields), labels, terms, owner_of(fields))
+        if searchable.is_searched(fields):
+            labels, terms = searchable.artifact_labels(fields), searchable.artifact_terms(fields)
+            card = _card(value, kind, searchable.artifact_time(fields), labels, terms, owner_of(fields))
         state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.artifact(artifact_id, state)
     tenant.version(record.topic, record.partition, record.offset)
@@ -179,9 +162,11 @@ def project_knowledge(changes: Changes, record: TopicRecord) -> None:
         card = None
         if status in SEARCHED and fields["body"].get("entity_type") != LEDGER:  # a question's words never find it
             standing = kind if status in HOLDS else ""
-            labels, subject = knowledge_labels(fields), fields.get("subject_id") or ""
-            about = _about(value, standing, knowledge_time(fields), labels, knowledge_terms(fields), subject)
-            card = _ENCODER.encode(KnowledgeIndexEntry(*about, corrected(fields)))
+            labels, subject = searchable.knowledge_labels(fields), fields.get("subject_id") or ""
+            about = _about(
+                value, standing, searchable.knowledge_time(fields), labels, searchable.knowledge_terms(fields), subject
+            )
+            card = _ENCODER.encode(KnowledgeIndexEntry(*about, searchable.corrected(fields)))
         state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
     tenant.knowledge(record_id, state)
     tenant.version(record.topic, record.partition, record.offset)

@@ -12,7 +12,6 @@ Methods named `thread_…` run in the consumer's own thread and event loop.
 """
 
 import asyncio
-import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -27,7 +26,6 @@ from hmx_pipeline.worker.fetched_records import replace_parser
 from hmx_pipeline.worker.partition import FetchedBatch, LogEnd
 from hmx_pipeline.worker.runner import Runner
 
-LOG: Final = logging.getLogger("hmx.worker")
 T = TypeVar("T")
 LOG_APPEND_TIME: Final = 1
 FETCH_WAIT_MS: Final = 250

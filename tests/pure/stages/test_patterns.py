@@ -14,7 +14,7 @@ from hmx_pipeline.contracts.artifact import TRANSITIONS, Status
 from hmx_pipeline.contracts.evidence import Archive, EvidenceControl, SegmentOutcome
 from hmx_pipeline.contracts.headers import KIND, REASON, header
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
-from hmx_pipeline.stages import patterns
+from hmx_pipeline.stages import pattern_compiling
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
 from tests.support.evidence import archive_record, control, evidence, histories, records, success
@@ -171,7 +171,7 @@ def test_a_pattern_that_cannot_be_compiled_keeps_what_it_said_and_stops_nothing(
     def hostile(*_: Any) -> Any:
         raise KeyError("evidence that nobody thought of")
 
-    monkeypatch.setattr(patterns, "candidate", hostile)
+    monkeypatch.setattr(pattern_compiling, "candidate", hostile)
     records = evidence()
     result = run(PatternsFold, [*records, control("tick", PATTERN_DEBOUNCE_MS, len(records))])
     assert not artifacts(result)

@@ -99,8 +99,6 @@ def _extracted(found: Iterable[tuple[str, str, dict[str, str], Seen]]) -> list[E
         Extracted(
             key=key,
             source_events=list(dict.fromkeys(one["event"] for one in told)),
-            outcome=SegmentOutcome.UNKNOWN,
-            tags=[],
             body={**about[key], "seen": told},
         )
         for key, told in kept.items()

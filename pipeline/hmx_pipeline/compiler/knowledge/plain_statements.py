@@ -8,20 +8,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hmx_pipeline.compiler.knowledge import word_lists
 from hmx_pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED
 from hmx_pipeline.compiler.knowledge.language import Language
 from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
-from hmx_pipeline.compiler.knowledge.word_lists import (
-    ASKING,
-    ORDERING,
-    REPORTING,
-    REPORTS,
-    SUPPOSING,
-    SUPPOSING_PHRASES,
-    SUPPOSING_WITHIN,
-    TO_REPORT,
-    TRAILING,
-)
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTE: Final = re.compile(
@@ -39,7 +29,6 @@ _NAME_WORDS: Final = 2
 _CODE_WORDS: Final = 4
 _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
-_ASKED: Final = ("?", "？")
 _ENGLISH: Final = "en"
 
 _CONTRACTED: Final = re.compile(
@@ -145,25 +134,27 @@ def _stated(said: str) -> str:
         or any(mark in said for mark in _NO_PROSE)
     ):
         return ""
-    if words[0] in ASKING or (words[0] in ("do", "have") and words[1] in ("you", "we", "i", "they", "the")):
+    if words[0] in word_lists.ASKING or (words[0] in ("do", "have") and words[1] in ("you", "we", "i", "they", "the")):
         return ""
-    if not SUPPOSING.isdisjoint(words) or _reports(words) or _MAY.search(said):
+    if not word_lists.SUPPOSING.isdisjoint(words) or _reports(words) or _MAY.search(said):
         return ""
-    if SUPPOSING_WITHIN.isdisjoint(words):
+    if word_lists.SUPPOSING_WITHIN.isdisjoint(words):
         return said
     lowered = f" {' '.join(words)} "
-    return "" if any(phrase in lowered for phrase in SUPPOSING_PHRASES) else said
+    return "" if any(phrase in lowered for phrase in word_lists.SUPPOSING_PHRASES) else said
 
 
 def _reports(words: Sequence[str]) -> bool:
     """Return True if the sentence reports what others say. Orders such as `always mention the number` do not."""
-    if REPORTING.isdisjoint(words):
+    if word_lists.REPORTING.isdisjoint(words):
         return False
-    start = next((at for at, word in enumerate(words) if word not in ORDERING), len(words))
+    start = next((at for at, word in enumerate(words) if word not in word_lists.ORDERING), len(words))
     if _ORDERS.isdisjoint(words[:start]):
         return True
     verb, *rest = words[start:] or [""]
-    return not (REPORTING - REPORTS).isdisjoint(rest if verb in TO_REPORT or verb.endswith("ing") else [verb, *rest])
+    return not (word_lists.REPORTING - word_lists.REPORTS).isdisjoint(
+        rest if verb in word_lists.TO_REPORT or verb.endswith("ing") else [verb, *rest]
+    )
 
 
 def spelt_out(text: str) -> str:
@@ -182,7 +173,7 @@ def clauses(sentence: str) -> Iterator[str]:
     """Yield the clauses of a sentence without trailing phrases."""
     for part in _PARTS.split(sentence):
         clause = without_trail(_without_lead(part))
-        if clause and clause.split(" ", 1)[0].lower() not in ASKING:
+        if clause and clause.split(" ", 1)[0].lower() not in word_lists.ASKING:
             yield from _one_by_one(clause)
 
 
@@ -200,7 +191,7 @@ def _one_by_one(clause: str) -> Sequence[str]:
 
 def without_trail(text: str) -> str:
     end = _loose_end(text, len(text))
-    while text[text.rfind(" ", 0, end) + 1 : end].lower() in TRAILING and (
+    while text[text.rfind(" ", 0, end) + 1 : end].lower() in word_lists.TRAILING and (
         match := _TRAILING.search(text, max(0, end - _TRAIL), end)
     ):
         end = _loose_end(text, match.start())
