@@ -219,7 +219,7 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
 def _forbidden(ask: PackQuery, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
     """Return the rules that forbid something: the rule's id, and the stems of what it forbids."""
     standing = (policy for policy in policies if ask.existed(_began(policy)) and _holds(ask, policy))
-    rules = (policy for policy in standing if policy.body.get("negated") and is_for(policy, ask.plan.subject))
+    rules = (policy for policy in standing if policy.body.get("negated") and is_for(policy.body, ask.plan.subject))
     found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
     return [(name, stems) for name, stems in found if stems]
 
@@ -419,7 +419,7 @@ def _record_barred(
         return Exclusion(DropReason.DEPRECATED, by)
     if not found.sound:
         return _UNSOUND
-    if not is_for(source, ask.plan.subject):
+    if not is_for(source.body, ask.plan.subject):
         return _UNCONFIRMED
     if (unsure := ask.unsure(source.confidence)) is not None:
         return unsure
