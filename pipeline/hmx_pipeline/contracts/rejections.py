@@ -110,3 +110,7 @@ class Rejection:
     reason: Reason
     path: str = "$"
     detail: str = ""
+
+
+class NewerRecordError(Exception):
+    """A newer release has written a record of the pipeline's own: an older one neither obeys nor rejects it."""

@@ -7,6 +7,7 @@ joins the session's open segment. A segment emits contributions when it is compl
 from typing import Any, Final
 
 import msgspec
+from pydantic import ValidationError
 
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN, Origin, Release, named_subject, write_episode
 from hmx_pipeline.contracts.erasure import Erasure
@@ -51,7 +52,7 @@ from hmx_pipeline.contracts.limits import (
     WINDOW_MS,
 )
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.rejections import NewerRecordError, Reason, Rejection
 from hmx_pipeline.contracts.retention import RETENTION, RetainedPast, Retention
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
@@ -88,7 +89,7 @@ from hmx_pipeline.stages.erased_sessions import (
     retain,
     waiting_and_erased,
 )
-from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
+from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, check_release, spared
 from hmx_pipeline.stages.reading_ahead import ReadingAhead
 from hmx_pipeline.stages.segmenting import Segmenting, only_reinforces
 from hmx_pipeline.stages.session_owners import disown, recalled, remember
@@ -444,11 +445,22 @@ class SessionsFold:
 
     def _control(self, tx: Tx, record: Record, accepted: Accepted) -> None:
         event = accepted.event
-        if not is_control(event) or not authentic(self._control_key, record.value or b"", record.headers):
-            path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"
+        ours = event.tenant_id == CONTROL_TENANT
+        if not ours or not authentic(self._control_key, record.value or b"", record.headers):
+            path = "$.tenant_id" if ours else "$.event_type"
             self.reject(tx, record, Rejection(Reason.RESERVED, path))
             return
+        if not is_control(event):
+            raise NewerRecordError(f"this release knows no {event.event_type}")
         tx.count(Outcome.CONTROL)
+        try:
+            self._obey(tx, accepted)
+        except ValidationError as error:
+            check_release(error)
+            raise
+
+    def _obey(self, tx: Tx, accepted: Accepted) -> None:
+        event = accepted.event
         if event.event_type == BARRIER:
             asked = barrier_in(accepted.fields["content"])
             if self._indexes.waits(asked.tenant_id):
