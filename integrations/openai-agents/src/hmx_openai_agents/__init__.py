@@ -11,6 +11,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 
 from agents import Agent, RunConfig, RunContextWrapper, RunHooks, Session, SessionSettings, SQLiteSession, Tool
@@ -134,13 +135,13 @@ class HmxHooks(RunHooks[Any]):
         self, context: RunContextWrapper[Any], agent: Agent[Any], system_prompt: str | None, input_items: Any
     ) -> None:
         """Tells what the user has said since the model's last words or call; the rest was told before."""
-        fresh: list[tuple[int, str]] = []
+        run, fresh = self._current(), list[tuple[int, str]]()
         for place, item in enumerate(input_items if self._users else ()):
             user = item.get("role") == "user"
             said = [(place, text_of(item.get("content")))] if user else []
             fresh = fresh + said if user or item.get("role") in _ASIDE else []
         for place, text in fresh:
-            self._memory.said(self._session, "user", text, key_of(self._current().name, place, text))
+            self._memory.said(self._session, "user", text, key_of(run.name, place, text))
 
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
         run = self._current()
@@ -196,7 +197,6 @@ class _Errors(TracingProcessor):
     """Hears of the errors that hooks are not told of: a tool or a model that ends the run."""
 
     def __init__(self) -> None:
-        self.added = False
         self._runs: OrderedDict[str, tuple[_Run, HmxHooks]] = OrderedDict()
 
     def run(self, name: str, hooks: HmxHooks) -> _Run:
@@ -223,10 +223,9 @@ class _Errors(TracingProcessor):
 _ERRORS: Final = _Errors()
 
 
+@cache
 def _watch() -> None:
-    if not _ERRORS.added:
-        _ERRORS.added = True
-        add_trace_processor(_ERRORS)
+    add_trace_processor(_ERRORS)
 
 
 def recalling(memory: AgentMemory, session_id: str, config: RunConfig | None = None) -> RunConfig:
