@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
+from dataclasses import asdict, is_dataclass
 from typing import Any, Final
 
 from hmx_client import calls
@@ -126,11 +127,19 @@ class Recorder:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value as JSON has it: other types as text, numbers that JSON lacks too."""
+    """Returns a value as JSON has it: models and dataclasses as objects, other types and numbers that JSON lacks as
+    text."""
     try:
-        return json.loads(json.dumps(value, default=str, skipkeys=True), parse_constant=str)
-    except (ValueError, TypeError, RecursionError):  # a cycle, or too deep
+        return json.loads(json.dumps(value, default=_members, skipkeys=True), parse_constant=str)
+    except Exception:  # noqa: BLE001  a cycle, too deep, or whatever a tool's own type raises when it is written
         return "a value that cannot be written as JSON"
+
+
+def _members(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    dump = getattr(value, "model_dump", None)  # as pydantic's models have it
+    return dump(mode="json") if callable(dump) and not isinstance(value, type) else str(value)
 
 
 def _written(capture: Json) -> str:

@@ -185,7 +185,8 @@ class HmxHooks(RunHooks[Any]):
     def _returned(self, run: _Run, call_id: str, result: object, ok: bool | None) -> None:
         name, key, since = run.open.pop(call_id, ("tool", key_of(run.name, call_id), time.monotonic()))
         ms = 1000 * (time.monotonic() - since)
-        self._memory.returned(self._session, call_id, name, text_of(result), key, ok=ok, ms=ms)
+        told = text_of(result) if isinstance(result, list | tuple) else result
+        self._memory.returned(self._session, call_id, name, told, key, ok=ok, ms=ms)
 
     def _current(self) -> _Run:
         trace = get_current_trace()
