@@ -156,7 +156,7 @@ def mine(
     from hmx_pipeline.kafka.publisher import publish
     from hmx_pipeline.runtime.barriers import LackingError
 
-    reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(TENANT)
+    reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(TENANT, "")
     with own_stack(KEPT, keep) as settings:
         with bar("importing", reader) as show:
             publish(_events(reader, importing), settings, show)
