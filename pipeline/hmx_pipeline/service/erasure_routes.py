@@ -80,7 +80,7 @@ async def post_erasure(request: Request, tenant: Writer) -> Response:
         asked = ErasureRequest.model_validate_json(body)
     except ValidationError as error:
         raise invalid(error) from None
-    return await _receipt(request, tenant, asked, erase)
+    return await receipt(request, tenant, asked, erase)
 
 
 @router.get("/erasures/{erasure_id:id}", responses=_ANSWERS)
@@ -101,7 +101,7 @@ async def get_erasure(
     def again(settings: Settings, store: Store, *rest: Any) -> Receipt:
         return receipt_of(settings, store, rest[0], erasure_id, *rest[1:])
 
-    return await _receipt(request, tenant, asked, again)
+    return await receipt(request, tenant, asked, again)
 
 
 @router.get("/retention", responses={200: {"model": RetentionPlan}})
@@ -126,7 +126,7 @@ async def get_retention(request: Request, tenant: WholeReader, policy: str | Non
     return Response((await turns.run(tenant, planned)).to_json(), media_type=JSON)
 
 
-async def _receipt(request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]) -> Response:
+async def receipt(request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]) -> Response:
     let_decide(request, asked.subject)
     turns: FairTurns = request.app.state.fingerprints  # it reads all of the tenant's memory, as a fingerprint does
     answer = await turns.run(tenant, _made, request, tenant, asked, make)

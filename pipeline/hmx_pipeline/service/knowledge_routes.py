@@ -129,11 +129,11 @@ async def _decide(request: Request, tenant: str, record_id: str, verb: RulingVer
     except ValidationError as error:
         raise invalid(error) from None
     turns: FairTurns = request.app.state.reading
-    answer = await turns.run(tenant, _ruled, request, tenant, record_id, verb, said)
+    answer = await turns.run(tenant, ruled, request, tenant, record_id, verb, said)
     return Response(answer.to_json(), 202, media_type=JSON)
 
 
-def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
+def ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
     view = view_of(request, tenant)

@@ -46,7 +46,7 @@ from hmx_pipeline.topology import ERASURES, MATERIALISED
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 ANSWER_S: Final = 10.0
-READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 250}
+READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 1_000}
 """The broker holds a fetch that long while nothing comes, and answers at once when something does. With 20 ms, as for
 whoever waits for the end of a partition, an idle broker takes twice the CPU."""
 CHECK_S: Final = 1.0

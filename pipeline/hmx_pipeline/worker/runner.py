@@ -79,6 +79,11 @@ class Runner:
         """Number of owned partitions that are not set aside."""
         return sum(partition.set_aside is None for partition in self.partitions.values())
 
+    def quiet_s(self) -> float:
+        """Returns how long no record has come, nor a partition been restored."""
+        latest = (max(each.last_record or 0.0, each.restored_at) for each in self.partitions.values())
+        return time.monotonic() - max(latest, default=self.last_progress)
+
     def progress(self) -> None:
         self.last_progress = time.monotonic()
 
