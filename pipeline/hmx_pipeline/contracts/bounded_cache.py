@@ -35,10 +35,9 @@ def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable
         @wraps(answer)
         def asked(*args: Any) -> Any:
             nonlocal newer, older, left
-            try:
-                return newer[args]
-            except KeyError:
-                pass
+            known = newer.get(args, _MISSING)
+            if known is not _MISSING:
+                return known
             known = older.get(args, _MISSING)
             if known is _MISSING:
                 known = answer(*args)
