@@ -9,17 +9,17 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from math import log
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural
+from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.compiler.recoveries import HELPED, Recovery, after, once, recoveries
+from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, once, recoveries
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
-from hmx_pipeline.compiler.tasks.task_run import acts_of, run_of, wishes_of
+from hmx_pipeline.compiler.tasks.task_run import acts_of, read_act, run_of, wishes_of
 from hmx_pipeline.compiler.tasks.templates import Template, templates
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import ACTS, Role
@@ -44,7 +44,7 @@ _ACTIVE_OCCURRENCES: Final = 2
 _ACTIVE_RECOVERIES: Final = 2
 _MOST: Final = 0.8
 _SIDE: Final = 5  # fewest failed tries, and successful ones, from which prevention is judged
-_LOG_ODDS: Final = 1.0
+_CHANCE: Final = 0.01
 _SHOWN: Final = 5
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
 _OF_COURSE: Final = "error exception failed failure command tool"
@@ -75,7 +75,8 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
         key = _error_key(action) if _to_blame(segment, action) else None
         if key is not None and (key in places or len(places) < _KEYS):
             places.setdefault(key, []).append(i)
-    return [_extracted(key, at, done, outcome, segment) for key, at in places.items()]
+    tries = {key: [after(i, done, segment.steps, outcome) for i in at[:_TRIES]] for key, at in places.items()}
+    return [_extracted(key, at, done, outcome, segment, tries) for key, at in places.items()]
 
 
 def _to_blame(segment: Segment, action: Action) -> bool:
@@ -108,8 +109,10 @@ def _extracted(
     done: Sequence[Action],
     outcome: SegmentOutcome,
     segment: Segment,
+    every: Mapping[_ErrorKey, Sequence[After]],
 ) -> Extracted:
-    tries = [after(i, done, segment.steps, outcome) for i in at[:_TRIES]]
+    tries = every[key]
+    elsewhere = [[*try_.steps, try_.again] for other, own in every.items() if other != key for try_ in own]
     sources = [event for i in at[:_TRIES] for event in done[i].events]
     sources += [done[i].events[0] for try_ in tries for i in try_.rests_on]
     failure = done[at[0]].failure
@@ -132,6 +135,8 @@ def _extracted(
             "recovered": any(try_.worked for try_ in tries),
             "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
             "changed": [list(try_.changed) for try_ in tries],
+            "elsewhere": elsewhere[:_TRIES],
+            "failed": acts_of(segment.steps, [done[at[0]]] if key.verb not in ("", EDIT) else ()),
             "before": done[at[0] - 1].verb if at[0] else "",
             "tries": list(_tries(key.verb, done)),
             "asked": wishes_of(segment),
@@ -212,9 +217,12 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
 
 
 def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], dict[str, Any]]:
-    """By verb the action as one would run it, where it is known but for slots that say where their values come from."""
-    runs = [run_of(c) for c in contributions]
+    """By verb the action as one would run it, where it is known but for slots that say where their values come from. Of
+    what failed only another form of it; of that, and of what took its place, some slots may stay open."""
+    runs, own = [run_of(c) for c in contributions], contributions[0].body["verb"]
+    last = {own, *(after["again"] for c in contributions for after in c.body["after"])}
     options, goals = readings(runs), tuple(map(goal_of, runs))
+    failed = [read_act(act).parts(options) for c in contributions for act in c.body.get("failed", ())]
     done: dict[str, list[Instance]] = defaultdict(list)
     for run, c in zip(runs, contributions, strict=True):
         for verb, deed in zip(c.body.get("verbs", ()), run.deeds, strict=False):
@@ -223,9 +231,12 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
                 done[verb].append(Instance(run, deed, parts[0], 0))
     best: dict[str, Template] = {}
     for verb, instances in sorted(done.items()):
-        clear = [t for t in templates(instances, goals) if not any(slot.source == "unknown" for slot in t.slots)]
-        sessions = {t.text: len({one.run.session for one in t.instances}) for t in clear}
-        often = [t for t in clear if 2 * sessions[t.text] > len({one.run.session for one in instances})]
+        found = templates(instances, goals)
+        known = [t for t in found if verb in last or not any(slot.source == "unknown" for slot in t.slots)]
+        if verb == own:
+            known = [t for t in known if 2 * sum(any(map(t.resembles, deed)) for deed in failed) < len(failed)]
+        sessions = {t.text: len({one.run.session for one in t.instances}) for t in known}
+        often = [t for t in known if 2 * sessions[t.text] > len({one.run.session for one in instances})]
         best.update((verb, t) for t in often if sessions[t.text] >= _LEAST_SESSIONS)
     slots = unified(slot for t in best.values() for slot in t.slots)
     # What their values look like finds procedures, and no playbooks.
@@ -250,11 +261,10 @@ def _needs(contributions: Sequence[Contribution], ways_out: Sequence[Recovery]) 
 
 
 def _news(contributions: Sequence[Contribution], ways_out: Sequence[Recovery]) -> int:
-    """Count what the playbook says beyond "it failed, edit and try again": repeated faults, prevention, specific
-    recoveries. Recoveries of an error without a message do not count, because it can mean anything."""
-    prevented = _prevention(contributions, contributions[0].body["verb"])
+    """Count what the playbook says to do beyond "look, edit and try again". Recoveries of an error without a message do
+    not count, because it can mean anything."""
     ways = sum(way.telling for way in ways_out) if contributions[0].body["message"] else 0
-    return ways + len(_faults(contributions)) + len(prevented)
+    return ways + len(_prevention(contributions, contributions[0].body["verb"]))
 
 
 def _pattern(contributions: Sequence[Contribution], verb: str) -> str:
@@ -321,24 +331,24 @@ def _faults(contributions: Sequence[Contribution]) -> list[str]:
 
 
 def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
-    """Return earlier steps that distinguish tries that worked from tries that failed, by log-odds."""
+    """Return earlier steps that distinguish tries that worked from tries that failed, more than by chance,
+    and that the error does not name."""
     good = [t["before"] for c in contributions for t in c.body["tries"] if t["ok"]]
     bad = [t["before"] for c in contributions for t in c.body["tries"] if not t["ok"]]
     if len(good) < _SIDE or len(bad) < _SIDE:
         return []
+    said = set(words_of(contributions[0].body["surface"]))
     strategies = []
-    for step in sorted({step for before in (*good, *bad) for step in before}):
+    for step in sorted({step for before in (*good, *bad) for step in before if not said.issuperset(words_of(step))}):
         with_good, with_bad = sum(step in b for b in good), sum(step in b for b in bad)
-        odds = log((with_good + 0.5) / (len(good) - with_good + 0.5)) - log(
-            (with_bad + 0.5) / (len(bad) - with_bad + 0.5)
-        )
         mostly = 2 * with_good >= len(good) and wilson(with_good, len(good)) > 1 - wilson(len(bad) - with_bad, len(bad))
-        if odds >= _LOG_ODDS and mostly:
+        chance = by_chance(with_good, len(good), with_bad, len(bad))
+        if step not in (EDIT, ASK) and mostly and chance <= _CHANCE:
             told = (
                 f"{sentence(phrase_of(step))} first: done before {with_good} of {plural(len(good), 'try', 'tries')} to"
             )
             told += f" {phrase_of(verb)} that worked and {with_bad} of {len(bad)} that failed"
-            strategies.append((-round(odds, 6), told))
+            strategies.append((round(chance, 9), told))
     return [words for _, words in sorted(strategies)][:_SHOWN]
 
 

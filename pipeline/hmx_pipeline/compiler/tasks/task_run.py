@@ -240,7 +240,7 @@ def _act(steps: Sequence[Step], action: Action) -> list[Any]:
     return ["", action.verb, [["value", value] for value in first.values], ok, message]
 
 
-def _read(act: Sequence[Any]) -> RunAction:
+def read_act(act: Sequence[Any]) -> RunAction:
     line, name, arguments, ok, error, *seen = act
     known = tuple((key, value) for key, value in arguments)
     return RunAction(line, name, known, None if ok < 0 else bool(ok), error, frozenset(seen[0] if seen else ()))
@@ -257,7 +257,7 @@ def run_of(contribution: Contribution) -> Run:
         contribution.first_at,
         contribution.outcome is SegmentOutcome.SUCCESS,
         tuple(body.get("asked", ())),
-        tuple(map(_read, body.get("acts", ()))),
+        tuple(map(read_act, body.get("acts", ()))),
         tuple(text.casefold() for text in body.get("told", ())),
         frozenset(body.get("common", ())),
         frozenset(body.get("named", ())),

@@ -7,7 +7,7 @@ on the set of instances only.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
@@ -66,6 +66,12 @@ class Template:
             return False
         given = dict(simple.options)
         return all(key in given and (not isinstance(value, str) or given[key] == value) for key, value in self.options)
+
+    def resembles(self, simple: Simple) -> bool:
+        """Return True if the action is an instance, but for values of one case such as ids."""
+        words = tuple(word if isinstance(word, str) and wordlike(word) else None for word in self.words)
+        options = tuple((key, v if isinstance(v, str) and wordlike(v) else None) for key, v in self.options)
+        return replace(self, words=words, options=options).covers(simple)
 
     def meant_by(self, text: str) -> bool:
         """Return True if a text in lower case refers to it: contains two of its words, or an option as written."""
