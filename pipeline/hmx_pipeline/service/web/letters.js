@@ -1,7 +1,7 @@
 // Dead letters: what was rejected, why, what it holds, and how to send it again.
 
-import { letters as list, send } from "./api.js";
-import { ago, badge, card, code, copied, folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
+import { letters as list, replay, send } from "./api.js";
+import { ago, badge, card, code, folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
 
 const SHOWN = 20, MOST = 100;
 
@@ -34,9 +34,19 @@ function letter(it) {
     it.value === null ? soft("It is too long to be shown: ", code("hmx dlq --show-values"), ".")
       : folded("the record", () => make("pre", { tabindex: "0" }, pretty(it.value))),
     it.value !== null && folded("correct it and send it", () => again(it)),
-    folded("send it back as it came", () => [
-      soft("Only what would be accepted now is sent, with the bytes and the place in the log that it had:"),
-      copied(`hmx dlq replay --offset ${where} --yes`)]));
+    back(it));
+}
+
+// Sends the original bytes, once; the service says why it does not.
+function back(it) {
+  const said = make("div", { "aria-live": "polite" });
+  const click = () => into(said, async () => {
+    await replay(it);
+    return make("p", {}, "It is in the log again, as it came. ", it.session_id && ["See ", link("its session", "sessions", it.session_id), "."]);
+  });
+  return folded("send it back as it came", () => [
+    soft("For when the cause is gone: a limit was raised, or a new version accepts it. It is sent once, and only if it would be accepted now."),
+    make("p", {}, make("button", { type: "button", onclick: click }, "Replay")), said]);
 }
 
 function pretty(value) {
