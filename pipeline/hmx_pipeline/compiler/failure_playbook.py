@@ -218,7 +218,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
 
 def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], dict[str, Any]]:
     """By verb the action as one would run it, where it is known but for slots that say where their values come from. Of
-    what failed only another form of it; of that, and of what took its place, some slots may stay open."""
+    what failed only another form of it; of that, and of what took its place, one slot may stay open."""
     runs, own = [run_of(c) for c in contributions], contributions[0].body["verb"]
     last = {own, *(after["again"] for c in contributions for after in c.body["after"])}
     options, goals = readings(runs), tuple(map(goal_of, runs))
@@ -232,7 +232,7 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
     best: dict[str, Template] = {}
     for verb, instances in sorted(done.items()):
         found = templates(instances, goals)
-        known = [t for t in found if verb in last or not any(slot.source == "unknown" for slot in t.slots)]
+        known = [t for t in found if sum(slot.source == "unknown" for slot in t.slots) <= (verb in last)]
         if verb == own:
             known = [t for t in known if 2 * sum(any(map(t.resembles, deed)) for deed in failed) < len(failed)]
         sessions = {t.text: len({one.run.session for one in t.instances}) for t in known}

@@ -261,9 +261,7 @@ def test_a_recovery_names_the_arguments_that_changed() -> None:
     assert found.content["recovery_actions"] == ["Try again with other arguments (worked in 3 of 3 sessions)"]
     (added,) = compiled([_refused(n, mode="force") for n in range(2)], "failure_playbook")
     (way,) = added.content["recovery_actions"]
-    assert way.partition(" (worked")[0] == (
-        "Run `change_item(card=<card>, item=<item>, mode=force, order=<order>)` instead, with mode=force"
-    )
+    assert way.startswith("Try again with mode=force (")
     assert [found.status, added.status] == [Status.DRAFT, Status.ACTIVE], "which other item nobody knows"
 
 
@@ -425,3 +423,37 @@ def test_what_only_looks_is_no_procedure_where_the_runs_do_much_more() -> None:
     assert len(found()) == 1, "where all only look, looking is the task"
     assert found("change_{}_way", "send_{}_note", "close_{}_case") == {}
     assert len(found("cancel_order")) == 1
+
+
+def _served(number: int, wish: str, *acts: tuple[str, str]) -> Script:
+    """A customer is looked up, something is done, and what it needs is asked for late."""
+    one = Script(f"s{wish}{number}")
+    one.user(f"Please {wish} the order W{number}17")
+    for text in ("It is the green one", "Yes"):
+        one.user(text)
+    one.tool("get_order", arguments=(("order", f"W{number}17"),))
+    one.user(f"Send it to street-{number}a")
+    for name, value in acts:
+        one.tool(name, arguments=(("order", f"W{number}17"), ("place", value.format(number))))
+    one.feedback("positive")
+    return one
+
+
+def test_what_is_done_whatever_is_wanted_leads_nowhere() -> None:
+    def found(*acts: tuple[str, str]) -> list[str]:
+        runs = [_served(n, "move", *acts) for n in range(6)]
+        runs += [_served(n, wish, (f"{wish}_order", "here")) for wish in ("cancel", "pack", "sell") for n in range(6)]
+        made = tasks([run_of(one.segment()) for one in runs]).values()
+        return [str(one.content["tools_used"]) for one in made]
+
+    assert len(found(("move_order", "street-{}a"))) == 4
+    assert len(found()) == 3, "to look the order up is part of everything"
+
+
+def test_what_the_user_says_when_asked_is_not_told_as_a_result() -> None:
+    runs = [_served(n, "move", ("move_order", "street-{}a")) for n in range(6)]
+    (found,) = tasks([run_of(one.segment()) for one in runs]).values()
+    assert {name: slot["source"] for name, slot in found.content["slots"].items()} == {
+        "order": "goal",
+        "place": "heard",
+    }
