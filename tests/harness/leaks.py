@@ -102,10 +102,14 @@ def _answered(client: httpx.Client, one: Erasing) -> Iterator[str]:
         entries: list[dict[str, Any]] = answer.json().get("entries", [])
         if answer.status_code != 200 or any(one.word in str(entry).lower() for entry in entries):
             yield f"{one.word} in a pack ({answer.status_code})"
+    exported = client.post("/v1/hmx/fingerprints", json={"tier": "full"})
+    if exported.status_code >= 500 or one.word in exported.text.lower():
+        yield f"{one.word} in a fingerprint ({exported.status_code})"
     known: dict[str, Any] = {"text": one.word, "status": list(STANDINGS)}
     for path, parameters in (
         ("/v1/hmx/knowledge", known), ("/v1/hmx/artifacts", {}), ("/v1/hmx/events", {}), ("/v1/artifacts", {}),
-        ("/v1/hmx/tables/sessions", {}), ("/metrics", {}),
+        ("/v1/hmx/tables/sessions", {}), ("/metrics", {}), ("/v1/hmx/subjects", {}), ("/v1/hmx/counts", {}),
+        ("/v1/hmx/dead-letters", {"limit": 100}), ("/v1/hmx/retention", {"policy": "all:1d"}),
         (f"/v1/hmx/sessions/{one.what.get('session', one.word)}", {}),
     ):  # fmt: skip
         answer = client.get(path, params=parameters)

@@ -59,8 +59,8 @@ def test_a_pack_reads_skills_and_changes_nothing(memory: Memory, status: str) ->
     skill = {"skill_id": "t", "summary": "Write the failing test first.", "procedure": ["x"], "citations": ["e"]}
     memory.write(*both_stages([event("s", 0, event_type=f"skill.{status}", content=skill)]))
     before = memory.dump()
-    shown = memory.pack("Write the failing test first", include=["diagnostic"], fill="budget").entries
-    assert bool(shown) == (status != "rejected")
+    entries = memory.pack("Write the failing test first", include=["diagnostic"]).entries
+    assert any("failing test" in one.content for one in entries) == (status != "rejected")
     assert memory.dump() == before
 
 

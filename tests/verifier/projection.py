@@ -292,7 +292,9 @@ class Expected:
         own = fields["metadata"]["hmx"]
         tenant_id, session, origin = own["tenant_id"], fields["sessionId"], own["origin"]
         about = origin["partition"], origin["offset"], session, subject_of(fields)
-        left = taken(self._cuts.get(tenant_id, {}), event_time(fields), "episodes", fields["eventType"])
+        late = own.get("claims", 0)  # what tells whose the session was before it leaves with that
+        kinds = ["episodes"] if late else ["episodes", fields["eventType"]]
+        left = taken(self._cuts.get(tenant_id, {}), max(event_time(fields), late), *kinds)
         if left or any(mark.hides_episode(*about) for mark in self._marks.get(tenant_id, ())):
             root = self._root_of(tenant_id)
             self.ghosts.see(root, tenant_id, EPISODES, number, row)

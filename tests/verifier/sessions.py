@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import (
+    CLOCK_SKEW_MS,
     ERASURE_KEPT_MS,
     RECENT_IDS,
     REROUTED_HEADER_BYTES,
@@ -437,10 +438,12 @@ class Reference:
         self._release(session, event, late=False)
 
     def _release(self, session: Session, event: Event, *, late: bool) -> None:
-        index = session.index
+        index, claims = session.index, 0
         if (session.segments.subject in ("", NOBODY_KNOWN) or index == 0) and (named := named_subject(event)):
+            if index:
+                claims = min(max(session.newest, event.instant) // 1_000_000, self.made.clock + CLOCK_SKEW_MS)
             self._say(session.segments.claimed(named))
-        value = episode(event, self._partition, index, session.run, late, session.segments.subject)
+        value = episode(event, self._partition, index, session.run, late, session.segments.subject, claims)
         self.made.episodes.append(Episode(event.row.offset, session.key, value))
         self._outcome(event.row.offset, LATE if late else RELEASED)
         session.index += 1

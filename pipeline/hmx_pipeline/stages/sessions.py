@@ -382,8 +382,11 @@ class SessionsFold:
         self, tx: Tx, name: str, session: SessionState, arrival: Arrival, release: Release, named: str, outcome: str
     ) -> SessionState:
         """Emit the episode of an event that names `named`. Return the session, whose subject is the first named."""
-        accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
+        accepted, offset, partition, claims = arrival.accepted, arrival.offset, tx.partition, 0
         if named and (session.subject in ("", NOBODY_KNOWN) or not session.cursor.index):
+            if session.cursor.index:
+                latest = max(session.cursor.newest, accepted.instant) // NS_PER_MS
+                claims = min(latest, tx.clock + CLOCK_SKEW_MS)
             session = self._segmenting.claimed(tx, name, session, named)
         if offset in tx.refused:  # the event has waited, otherwise it would have been rejected before
             record = Record(partition, offset, arrival.log_time, None, None, ())  # its dead letter has no bytes
@@ -391,7 +394,7 @@ class SessionsFold:
             return session
         origin = Origin(partition, offset, arrival.log_time)
         whose = "" if named else session.subject
-        value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted, whose)
+        value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted, whose, claims)
         headers = output_headers(EPISODE, EVENTS, partition, offset)
         if arrival.trace:
             headers.append((TRACEPARENT, arrival.trace.encode()))
