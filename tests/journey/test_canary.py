@@ -8,7 +8,7 @@ logs, metrics and the answers of every route to another tenant are searched.
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -25,6 +25,7 @@ from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 from tests.support.memory import Memory
+from tests.support.model_server import answering
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.records import event
 from tests.support.spans import export, span
@@ -165,9 +166,13 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, dict[str, str
 def pipeline(
     kafka: str, redis_url: str, keys: Mapping[str, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pipeline]:
-    settings = new_settings(kafka, redis_url, api_keys=keys["file"]["path"])
     logs = tmp_path_factory.mktemp("logs")
-    with running(settings, logs, "worker", "materialiser", "service", partitions=2) as made:
+    with ExitStack() as stack:
+        model = stack.enter_context(answering(lambda messages: {"content": json.dumps(messages)}))
+        settings = new_settings(
+            kafka, redis_url, api_keys=keys["file"]["path"], mem0=1, openai_upstream=model, openai_key=SHAPED
+        )
+        made = stack.enter_context(running(settings, logs, "worker", "materialiser", "service", partitions=2))
         for intake, send in INTAKES.items():
             send(settings, keys[WATCHED], marked(intake))
         by_otlp(settings, keys[WATCHED], f"{MARK} session otlp")
@@ -218,6 +223,7 @@ def questions(client: httpx.Client, ids: Sequence[str]) -> Iterator[tuple[str, h
     bodies: list[Any] = [
         {"query": WORDS}, {"query": WORDS, "session_id": ids[-1], "agent_id": agent, "token_budget": 9_000},
         {"query": WORDS, "tenant_id": WATCHED}, {"agent_id": agent}, {"agentId": agent}, {},
+        {"messages": [{"role": "user", "content": WORDS}]},
         event("x", tenant_id=WATCHED), {"type": "message", "sessionId": "own", "payload": {"text": "mine"}},
     ]  # fmt: skip
     params = {"session": ids[-1], "type": "task_schema", "status": "active"}
@@ -264,6 +270,7 @@ def test_the_watched_tenant_finds_its_own_on_every_way(
         "GET /v1/hmx/contributions/{contribution_id}", "GET /v1/hmx/knowledge/{record_id}", "GET /v1/hmx/artifacts",
         "GET /v1/hmx/artifacts/{artifact_id}", "POST /v1/synthesize", "GET /v1/artifacts",
         "GET /v1/artifacts/{source_id}", "GET /v1/hmx/tables/sessions", "GET /v1/hmx/sessions/{session_id}",
+        "POST /v1/chat/completions", "POST /v3/memories/search/", "POST /v3/memories/", "GET /v1/memories/{memory_id}/",
     }  # fmt: skip
     for topic in (EVENTS, EVENTS_DLQ):
         held = [m for messages in read(settings, topic).values() for m in messages]

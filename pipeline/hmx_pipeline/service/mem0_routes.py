@@ -160,11 +160,8 @@ async def mem0_delete_all(request: Request, tenant: Writer, user_id: Id | None =
 
 
 async def _listed(request: Request, tenant: str, whose: dict[str, str], page: int, size: int) -> Response:
-    bound = bound_to(request)
-    user = subject_for(bound, whose.get("user_id"))
-    wanted = KnowledgeFilter(
-        subject=user, session=whose.get("run_id"), agent=whose.get("agent_id"), sees=user if bound is None else bound
-    )
+    user = subject_for(bound_to(request), whose.get("user_id"))
+    wanted = KnowledgeFilter(subject=user, session=whose.get("run_id"), agent=whose.get("agent_id"), sees=user or "")
 
     def told() -> list[Json]:
         cursor, records = None, list[Json]()
