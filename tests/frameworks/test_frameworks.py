@@ -139,7 +139,8 @@ def test_failures_are_told_and_reach_the_agent_unchanged(
 
 def test_what_is_told_again_adds_nothing(service: httpx.Client, settings: Settings) -> None:
     played("with_openai_agents", "again", service.base_url)
-    assert kinds(logged(settings, "again-live")) == WHOLE
+    for session in ("again-live", "again-untraced", "streamed"):
+        assert kinds(logged(settings, session)) == WHOLE
     assert kinds(logged(settings, "again-kept")) == [*WHOLE, "message", "message"], "thanked twice, told twice once"
 
 

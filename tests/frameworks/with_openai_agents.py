@@ -97,6 +97,13 @@ async def again() -> dict[str, Any]:
             await Runner.run(
                 clerk(steps_of("R1"))[0], wish("R1"), hooks=HmxHooks(memory, "again-live"), run_config=config
             )
+            untraced = HmxHooks(memory, "again-untraced", run="job-1")
+            config = RunConfig(tracing_disabled=True)
+            await Runner.run(clerk(steps_of("R1"))[0], wish("R1"), hooks=untraced, run_config=config)
+        streamed = HmxSession("streamed", memory)
+        running = Runner.run_streamed(clerk(steps_of("R3"))[0], wish("R3"), session=streamed, hooks=streamed.hooks())
+        async for _ in running.stream_events():
+            pass
         first = HmxSession("again-kept", memory)
         await Runner.run(clerk(steps_of("R2"))[0], wish("R2"), session=first)
         await first.add_items([{"role": "user", "content": "Thanks"}, {"role": "user", "content": "Thanks"}])

@@ -7,6 +7,7 @@ The service being away never fails a crew: memory is then empty, and events wait
 
 import re
 from functools import cache
+from itertools import count
 from typing import Any, Final, NoReturn
 
 from crewai.events import TaskCompletedEvent, TaskFailedEvent, crewai_event_bus
@@ -75,7 +76,7 @@ class HmxCrewMemory(Memory):
     storage: Any = Field(default_factory=_Nothing)
     _hmx: AgentMemory = PrivateAttr()
     _session: str = PrivateAttr()
-    _calls: int = PrivateAttr(default=0)
+    _calls: count[int] = PrivateAttr(default_factory=count)
 
     def __init__(self, memory: AgentMemory | None = None, session: str = "", **fields: Any) -> None:
         super().__init__(**fields)
@@ -133,8 +134,7 @@ class HmxCrewMemory(Memory):
         self._hmx.failed(self._session, error, key_of(_execution(task), "failed"))
 
     def used(self, tool: str, given: Any, result: Any, task: Any) -> None:
-        self._calls += 1
-        call_id = key_of(_execution(task), self._calls)
+        call_id = key_of(_execution(task), next(self._calls))
         raised = _FAILED.match(result) if isinstance(result, str) else None
         told, ok = (raised[1], False) if raised else (result, None)
         self._hmx.called(self._session, call_id, tool, given, call_id)

@@ -8,6 +8,7 @@ The service being away never fails a run: memory is then empty, and events wait 
 
 import asyncio
 import time
+import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +26,9 @@ from hmx_client.agents import key_of, says_failed, text_of
 
 __all__ = ["HmxHooks", "HmxSession", "recalling"]
 _NAMES: Final = 1_024
-"""Calls of a conversation whose tool is remembered until their result comes."""
+"""Calls of a conversation whose tool is remembered until its result."""
 _ASIDE: Final = ("system", "developer")
-_RUNS: Final = 1_024
-"""Runs under way that are remembered."""
+_RUNS: Final = 16_384  # runs under way that are remembered
 
 
 class HmxSession(Session):
@@ -128,7 +128,7 @@ class HmxHooks(RunHooks[Any]):
         self._memory = memory
         self._users = users
         self._session = session_id
-        self._run = run or key_of(memory.session, id(self), time.time_ns())
+        self._own = _Run(run or uuid.uuid4().hex)
         _watch()
 
     async def on_llm_start(
@@ -190,8 +190,9 @@ class HmxHooks(RunHooks[Any]):
 
     def _current(self) -> _Run:
         trace = get_current_trace()
-        name = trace.trace_id if trace is not None and trace.trace_id != "no-op" else self._run
-        return _ERRORS.run(name, self)
+        if trace is None or trace.trace_id == "no-op":
+            return self._own
+        return _ERRORS.run(trace.trace_id, self)
 
 
 class _Errors(TracingProcessor):
