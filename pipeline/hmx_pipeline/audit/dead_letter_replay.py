@@ -36,7 +36,6 @@ from hmx_pipeline.queries.rejected_records import is_gone, letter_of
 from hmx_pipeline.runtime.transaction import COMMIT_S, FENCE_S, FENCED, send
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import Output
-from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID, SESSIONS
 
 SAMPLE: Final = 5
@@ -102,6 +101,8 @@ def send_back(
     settings: Settings, asked: LetterFilter, *, apply: bool, on_progress: Progress = lambda _: None
 ) -> ReplaySummary:
     """Decides for every selected letter, and with `apply` sends back those that qualify."""
+    from hmx_pipeline.store.erased_memory import Erasures  # with numpy and Redis, which showing letters does not need
+
     partitions = existing_topics(settings, EVENTS, EVENTS_DLQ)
     found = ReplaySummary(apply)
     producer = _fencing(settings) if apply else None
