@@ -18,6 +18,7 @@ from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.queries.rejected_records import DeadLetter
 from hmx_pipeline.service.access import Operator, grant_of
+from hmx_pipeline.service.body import JSON
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.streams import erased_of
@@ -27,7 +28,6 @@ from hmx_pipeline.store.erased_memory import Erasures
 KEPT_S: Final = 5.0
 KEPT_TIMES: Final = 10.0
 MOST: Final = 100
-JSON: Final = "application/json"
 
 router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
 
