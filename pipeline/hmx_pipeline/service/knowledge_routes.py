@@ -29,10 +29,10 @@ from hmx_pipeline.queries.knowledge_query import (
 )
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Reader, Writer, bound_to, let_decide, subject_for
-from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.body import JSON, media_type, read_body
 from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
-from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of, view_of
+from hmx_pipeline.service.memory import PAGE, missing, store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
 from hmx_pipeline.settings import Settings
 
