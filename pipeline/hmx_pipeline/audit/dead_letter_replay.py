@@ -36,7 +36,6 @@ from hmx_pipeline.queries.rejected_records import is_gone, letter_of
 from hmx_pipeline.runtime.transaction import COMMIT_S, FENCE_S, FENCED, send
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import Output
-from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ, LETTERS_ID, SESSIONS
 
 SAMPLE: Final = 5
@@ -112,6 +111,8 @@ def send_back(
         if since is None:
             return found
         on_progress("looking for what was sent back before")
+        from hmx_pipeline.store.erased_memory import Erasures  # loads what only memory needs
+
         erased = Erasures(erasure_marks(cluster.kafka, settings.topic_prefix))
         before = _before(cluster, settings.topic_prefix, log, partitions[EVENTS], since)
 

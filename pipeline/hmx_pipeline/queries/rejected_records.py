@@ -6,7 +6,7 @@ tenant, whatever key it came under; what names none is nobody's. Raises what rea
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 from confluent_kafka import Consumer, Message
@@ -16,7 +16,7 @@ from hmx_pipeline.contracts.episode import owner_in, subject_of
 from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.contracts.rejections import PREFACE, Reason
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.redaction import TooCostlyError, redact
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_assigned, read_partition
@@ -26,8 +26,10 @@ from hmx_pipeline.kafka.range_reader import BOUNDED
 from hmx_pipeline.queries.dead_letter_policy import returned
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import Output, Record
-from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
+
+if TYPE_CHECKING:
+    from hmx_pipeline.store.erased_memory import Erasures
 
 NEWEST: Final = 400
 """Newest offsets read of each partition; `hmx dlq` reads all."""
@@ -154,7 +156,7 @@ def row_of(message: Message) -> Record:
     return Record(partition, offset, message.timestamp()[1], key, value, headers_of(message))
 
 
-def is_gone(erased: Erasures, letter: DeadLetter) -> bool:
+def is_gone(erased: "Erasures", letter: DeadLetter) -> bool:
     """Returns whether a letter was erased. Of its age only the rejection tells: what it says itself may be what was
     rejected."""
     if erased.forgets(letter.tenant, letter.rejected):
@@ -182,7 +184,7 @@ def letter_of(record: Record) -> DeadLetter:
         reason=said(names.REASON),
         step=said(names.STEP),
         path=said(names.PATH),
-        detail=said(names.DETAIL),
+        detail=said(names.DETAIL).removeprefix(PREFACE),
         size=int(omitted) if omitted.isdecimal() else len(value),
         value=None if omitted or len(value) > VALUE_BYTES else value,
     )
