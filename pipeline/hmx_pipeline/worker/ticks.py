@@ -23,7 +23,7 @@ from hmx_pipeline.worker.worker_status import ProgressWatch
 SILENCE_S: Final = 0.25
 LOOK_S: Final = 0.1
 QUIET_S: Final = 5.0
-QUIET_LOOK_S: Final = 0.5
+QUIET_LOOK_S: Final = 1.0
 """Once nothing has come for so long, timers are looked at that often."""
 
 
