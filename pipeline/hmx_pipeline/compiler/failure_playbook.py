@@ -6,7 +6,7 @@ worked, and what was done before tries that failed or worked. A failure in one s
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural
 from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, once, recoveries
+from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, recoveries
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
@@ -27,7 +27,7 @@ from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcom
 from hmx_pipeline.contracts.pack import Section
 from hmx_pipeline.segments.action_names import ASK, EDIT, blamed, mutates, phrase_of, silent, tool_of, verb_of, words_of
 from hmx_pipeline.segments.intent import stem
-from hmx_pipeline.segments.masking import mask, mask_code, mask_ids, readable, sentence, shorten
+from hmx_pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
 from hmx_pipeline.segments.pairing import Action
 
 NAME: Final = "failure_playbook"
@@ -37,8 +37,6 @@ _BEFORE: Final = 24
 _ACTS: Final = 12  # of the tries of one error in one segment, kept whole
 _MESSAGE: Final = 160
 _TITLE: Final = 90
-_FAULT: Final = 80
-_FAULTS: Final = 3
 _LEAST_SESSIONS: Final = 2
 _ACTIVE_OCCURRENCES: Final = 2
 _ACTIVE_RECOVERIES: Final = 2
@@ -130,7 +128,6 @@ def _extracted(
             "verb": key.verb,
             "message": key.message,
             "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
-            "fault": _fault(failure.fault, done[at[0]]),
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
             "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
@@ -147,12 +144,6 @@ def _extracted(
     )
 
 
-def _fault(text: str, failed: Action) -> str:
-    """Return the fault in words; a single word says nothing without the masked name next to it."""
-    said = readable(mask_code(mask(text, failed.values)), _FAULT) if text else ""
-    return said if " " in said else ""
-
-
 def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
     """Yield tries of the verb, what was done since the try before, and whether they worked. What follows a failed try
     is recovery, not prevention, so the next try is left out."""
@@ -167,7 +158,7 @@ def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
         elif action.ok is not None:
             if clean and tries < _TRIES:
                 tries += 1
-                yield {"ok": action.ok, "before": once(since)[-_BEFORE:]}
+                yield {"ok": action.ok, "before": list(dict.fromkeys(since))[-_BEFORE:]}
             since, clean = [], action.ok
 
 
@@ -316,18 +307,10 @@ def _severity(contributions: Sequence[Contribution]) -> str:
 def _symptoms(contributions: Sequence[Contribution]) -> list[str]:
     kind, text = _said(contributions, contributions[0].body["verb"], _MESSAGE)
     shown = [sentence(form) for form in (kind if not text or _adds(kind, text) else "", text) if form]
-    shown += map(sentence, _faults(contributions))
     repeats = sum(c.body["occurrences"] > 1 for c in contributions)
     if 2 * repeats >= len(contributions):
         shown.append("The same error comes back within a session")
     return list({text.lower(): text for text in reversed(shown)}.values())[::-1]
-
-
-def _faults(contributions: Sequence[Contribution]) -> list[str]:
-    """Return faults that occurred more than once, most frequent first."""
-    counts = Counter(c.body["fault"] for c in contributions if c.body["fault"])
-    often = [fault for fault, count in counts.items() if count >= _LEAST_SESSIONS]
-    return sorted(often, key=lambda fault: (-counts[fault], fault))[:_FAULTS]
 
 
 def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:

@@ -8,7 +8,7 @@ outcome of the segment counts. A recovery is worth telling if it names what to r
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -146,10 +146,6 @@ def _again(old: Arguments, new: Arguments, *, all_known: bool) -> tuple[str, tup
     return "changed", (*more, *(f"no {name}" for name in named if name not in new))
 
 
-def once(steps: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(steps))
-
-
 @remembered(MB)
 def _alike(verb: str, other: str) -> bool:
     a, b = set(words_of(verb)), set(words_of(other))
@@ -194,7 +190,7 @@ def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = 
         changed = _changed(forms[way])
         words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts, changed)
         others = tally((s, ok) for w, own in tried.items() if w != way and _plain(w, way) for s, ok in own.items())
-        beats = _instead(way) or not others.sessions or counts.bound > others.bound
+        beats = way.again not in ("", *_TRIED) or not others.sessions or counts.bound > others.bound
         beats = beats and not (proven and not way.again)
         telling = bool(verb) and beats and _telling(way, forms[way], counts, changed, anyway, acts, contributions[0])
         found.append(Recovery(words, whole, counts, list(seen.items()), telling))
@@ -228,11 +224,6 @@ def _plain(way: "_RecoveryPath", beside: "_RecoveryPath") -> bool:
     """Return True for what this is to be better than: just another try; for what was never tried again, anything else
     that was not."""
     return not way.steps and way.again in _TRIED if beside.again else not way.again
-
-
-def _instead(way: "_RecoveryPath") -> bool:
-    """Return True if another action took the place of the failed one."""
-    return way.again not in ("", *_TRIED)
 
 
 def _anyway(contributions: Sequence[Contribution]) -> list[set[str]]:
@@ -302,18 +293,8 @@ def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str], 
 
 def _words(steps: Sequence[str], again: str, verb: str) -> str:
     """Describe a recovery in words."""
-    words = [phrase_of(step) for step in steps]
     if not verb:
         return "Try again"
-    match again:
-        case "":
-            pass
-        case "same":
-            words.append(f"{phrase_of(verb)} again unchanged")
-        case "again":
-            words.append(f"{phrase_of(verb)} again")
-        case "changed":
-            words.append(f"{phrase_of(verb)} again with other arguments")
-        case _:
-            words.append(f"{phrase_of(again)} instead")
-    return sentence(", then ".join(words))
+    tried = {how: f"{phrase_of(verb)} again{than}" for how, than in _TRIED.items()}
+    last = [tried.get(again) or f"{phrase_of(again)} instead"] if again else []
+    return sentence(", then ".join([*map(phrase_of, steps), *last]))

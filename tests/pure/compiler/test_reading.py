@@ -41,7 +41,7 @@ def test_ways_out_that_differ_only_in_what_was_looked_at_are_one() -> None:
     assert found.content["recovery_steps"] == [
         "Run `cat`, then edit files, then run `make lint` again unchanged (worked in 5 of 5 sessions)"
     ]
-    assert found.content["symptoms"] == ["Lint failed", "Declared and not used"]
+    assert found.content["symptoms"] == ["Lint failed"]
     assert found.content["trigger_conditions"] == []
 
 
