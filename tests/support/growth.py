@@ -93,7 +93,8 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
     from hmx_pipeline.intake.deviations import notes
     from hmx_pipeline.intake.redaction import redact
     from hmx_pipeline.intake.steps import step_of
-    from hmx_pipeline.retrieval.searchable import document, episode_step, strings
+    from hmx_pipeline.retrieval.searchable import document, episode_step
+    from hmx_pipeline.retrieval.terms import strings
     from tests.support.records import event
 
     def typed(kind: str) -> Callable[[dict[str, Any]], Any]:
