@@ -1,4 +1,4 @@
-"""Record digests: the origin of an output, and 16-byte digests of expected and actual outputs.
+"""Record digests: 16-byte digests of expected and actual outputs.
 
 Enters: records. Leaves: digests, or None for a record that cannot be read. Pure; never raises.
 """
@@ -22,14 +22,6 @@ from hmx_pipeline.stages.fold import Record
 
 SIZE: Final = 16
 """Bytes of a digest."""
-
-
-def origin_of(record: Record) -> tuple[int, int] | None:
-    last = dict(record.headers)  # of repeated headers the last one counts, as in `header`
-    partition, offset = last.get(names.ORIGIN_PARTITION), last.get(names.ORIGIN_OFFSET)
-    if partition is None or offset is None or not partition.isdigit() or not offset.isdigit():
-        return None
-    return int(partition), int(offset)
 
 
 def identity_of(event: Envelope) -> bytes:

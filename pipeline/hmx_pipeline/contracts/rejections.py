@@ -118,3 +118,7 @@ class Rejection:
     @property
     def said(self) -> str:
         return self.detail.removeprefix(PREFACE) or self.reason.advice
+
+
+class NewerRecordError(Exception):
+    """A newer release has written a record of the pipeline's own: an older one neither obeys nor rejects it."""

@@ -33,10 +33,10 @@ from hmx_pipeline.queries.knowledge_query import (
 )
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Reader, Writer, bound_to, let_decide, subject_for
-from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.body import JSON, media_type, read_body
 from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
-from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of, view_of
+from hmx_pipeline.service.memory import PAGE, missing, store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
 from hmx_pipeline.settings import Settings
 
@@ -166,11 +166,11 @@ async def _said(request: Request) -> RulingRequest:
 async def _decide(request: Request, tenant: str, record_id: str, verb: RulingVerb) -> Response:
     said = await _said(request)
     turns: FairTurns = request.app.state.reading
-    answer = await turns.run(tenant, _ruled, request, tenant, record_id, verb, said)
+    answer = await turns.run(tenant, ruled, request, tenant, record_id, verb, said)
     return Response(answer.to_json(), 202, media_type=JSON)
 
 
-def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
+def ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
     view = view_of(request, tenant)

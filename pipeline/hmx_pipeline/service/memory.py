@@ -25,7 +25,7 @@ from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import OPERATOR, Reader, admitted, bound_to, grant_of, subject_for
 from hmx_pipeline.service.api_keys import Scope
-from hmx_pipeline.service.body import inlined, media_type, parsed, read_body
+from hmx_pipeline.service.body import JSON, described, inlined, media_type, parsed, read_body
 from hmx_pipeline.service.completeness_header import COMPLETE, anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, invalid
@@ -37,7 +37,6 @@ REQUEST_BYTES: Final = 256 * KB
 PAGE: Final = 100
 EXAMINED: Final = 20
 """Pages looked through for one with the words."""
-JSON: Final = "application/json"
 
 Subject = Annotated[
     str | None, Query(max_length=ID_BYTES, description="As this subject sees it; empty: as nobody in particular does")
@@ -75,7 +74,7 @@ def _asked() -> dict[str, Any]:
         "default": False,
         "description": "Append one event that reinforces what the pack shows; felt in the cognitive profile alone",
     }
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+    return described(schema)
 
 
 @router.post("/context-packs", responses={200: {"model": ContextPack | OverviewPack}}, openapi_extra=_asked())
