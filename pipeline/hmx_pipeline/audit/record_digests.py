@@ -17,26 +17,11 @@ from hmx_pipeline.contracts.keys import join_key, session_key
 from hmx_pipeline.contracts.limits import RECORD_BYTES
 from hmx_pipeline.contracts.rejections import UNREADABLE
 from hmx_pipeline.intake.accepted import Accepted
-from hmx_pipeline.stages.dead_letters import record_bytes
+from hmx_pipeline.stages.dead_letters import APPENDED, record_bytes
 from hmx_pipeline.stages.fold import Record
 
 SIZE: Final = 16
 """Bytes of a digest."""
-APPENDED: Final = (
-    names.CE_SPECVERSION,
-    names.CE_TYPE,
-    names.CE_SOURCE,
-    names.ORIGIN_PARTITION,
-    names.ORIGIN_OFFSET,
-    names.CE_ID,
-    names.REASON,
-    names.STEP,
-    names.PATH,
-    names.DETAIL,
-    names.ORIGIN_TOPIC,
-    names.LOG_TIME,
-)
-"""Headers that the pipeline appends to a dead letter, after the producer's own."""
 
 
 def identity_of(event: Envelope) -> bytes:

@@ -7,24 +7,14 @@ so records that a dead letter calls unreadable are treated as unreadable here to
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import Message
-
 from hmx_pipeline.contracts.headers import LOG_TIME, REASON, header, origin_of
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from hmx_pipeline.queries.rejected_records import row_of
 from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.topology import Stage
 
 Row = Record
-
-
-def row_of(message: Message) -> Row:
-    partition, offset = message.partition(), message.offset()
-    assert partition is not None
-    assert offset is not None, "a fetched record has an offset"
-    key: Any = message.key()
-    value: Any = message.value()
-    return Row(partition, offset, message.timestamp()[1], key, value, headers_of(message))
 
 
 class TopicRows:

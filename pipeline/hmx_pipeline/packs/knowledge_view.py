@@ -117,7 +117,7 @@ def _record_barred(
         return Exclusion(DropReason.DEPRECATED, by)
     if not found.sound:
         return UNSOUND
-    if not is_for(source, ask.plan.subject):
+    if not is_for(source.body, ask.plan.subject):
         return NOT_CONFIRMED
     if (unsure := ask.unsure(source.confidence)) is not None:
         return unsure

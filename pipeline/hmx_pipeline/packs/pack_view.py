@@ -174,7 +174,7 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
 def _forbidden(ask: PackQuery, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
     """Return the rules that forbid something: the rule's id, and the stems of what it forbids."""
     standing = (policy for policy in policies if ask.existed(began(policy)) and holds(ask, policy))
-    rules = (policy for policy in standing if policy.body.get("negated") and is_for(policy, ask.plan.subject))
+    rules = (policy for policy in standing if policy.body.get("negated") and is_for(policy.body, ask.plan.subject))
     found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
     return [(name, stems) for name, stems in found if stems]
 

@@ -70,7 +70,7 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {200: {"model": Receipt}, 202
 @router.post("/erasures", responses=_ANSWERS, openapi_extra=described(ErasureRequest.model_json_schema()))
 async def post_erasure(request: Request, tenant: Writer) -> Response:
     """Erases a subject, a session or the whole tenant up to now, and answers with a signed receipt."""
-    return await _receipt(request, tenant, await read_model(request, ErasureRequest, REQUEST_BYTES), erase)
+    return await receipt(request, tenant, await read_model(request, ErasureRequest, REQUEST_BYTES), erase)
 
 
 @router.get("/erasures/{erasure_id:id}", responses=_ANSWERS)
@@ -91,7 +91,7 @@ async def get_erasure(
     def again(settings: Settings, store: Store, *rest: Any) -> Receipt:
         return receipt_of(settings, store, rest[0], erasure_id, *rest[1:])
 
-    return await _receipt(request, tenant, asked, again)
+    return await receipt(request, tenant, asked, again)
 
 
 @router.get("/retention", responses={200: {"model": RetentionPlan}})
@@ -116,7 +116,7 @@ async def get_retention(request: Request, tenant: WholeReader, policy: str | Non
     return Response((await turns.run(tenant, planned)).to_json(), media_type=JSON)
 
 
-async def _receipt(request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]) -> Response:
+async def receipt(request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]) -> Response:
     let_decide(request, asked.subject)
     turns: FairTurns = request.app.state.fingerprints  # it reads all of the tenant's memory, as a fingerprint does
     answer = await turns.run(tenant, _made, request, tenant, asked, make)

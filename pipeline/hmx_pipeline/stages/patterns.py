@@ -21,12 +21,12 @@ from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, header, traceparent
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, split_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, CLOCK_SKEW_MS, ERASURE_KEPT_MS
-from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
+from hmx_pipeline.contracts.rejections import UNREADABLE, NewerRecordError, Reason, Rejection
 from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
 from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.fold import Backlog, Record, Tx
+from hmx_pipeline.stages.fold import Backlog, Record, Tx, check_release
 from hmx_pipeline.stages.pattern_compiling import PatternCompiling
 from hmx_pipeline.stages.pattern_state import (
     BarrierState,
@@ -343,11 +343,15 @@ def _read(record: Record) -> Contribution | EvidenceControl | Import | Ruling | 
         return Rejection(Reason.NULL_VALUE)
     if record.value is UNREADABLE:
         return Rejection(Reason.UNREADABLE_BATCH)
+    kind = header(record.headers, KIND)
     try:
-        if header(record.headers, KIND) in CONTROL_KINDS:
+        if kind in CONTROL_KINDS:
             return _read_control(record.value)
         contribution = Contribution.model_validate_json(record.value)
-    except ValidationError:
+    except ValidationError as error:
+        if kind not in (None, b"contribution", *CONTROL_KINDS):
+            raise NewerRecordError(f"this release knows no evidence of kind {kind!r}") from error
+        check_release(error)
         return Rejection(Reason.WRONG_TYPE)
     if contribution.pattern_type not in KINDS:
         return Rejection(Reason.WRONG_TYPE, "$.pattern_type")

@@ -12,6 +12,8 @@ from hmx_pipeline.compiler.knowledge import word_lists
 from hmx_pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED, clause_form
 from hmx_pipeline.compiler.knowledge.language import Language
 from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
+from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.limits import MB
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTE: Final = re.compile(
@@ -50,9 +52,11 @@ _WORDS_MOST: Final = 40
 _ORDERS: Final = frozenset(("always", "never", "not", "stop"))
 
 
-def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the sentences that the author states or orders. Questions and pasted text are left out; code and quotes
+@remembered(2 * MB)  # for claims, then for updates
+def spoken(text: str, telling: Sequence[str] = ()) -> list[str]:
+    """Return the sentences that the author states or orders. Questions and pasted text are left out; code and quotes
     stay. `telling`: only sentences that contain one of these words and do not begin with `so`, `but` and the like."""
+    spoken = []
     for line in without_pasted(text).split("\n"):
         if not line or (telling and not any(word in line for word in telling)):
             continue
@@ -67,7 +71,8 @@ def spoken(text: str, telling: Sequence[str] = ()) -> Iterator[str]:
                 continue
             if telling and (_CONCLUDES.match(found) or not any(word in found for word in telling)):
                 continue
-            yield whole
+            spoken.append(whole)
+    return spoken
 
 
 def _restored(found: str, kept: Iterator[str]) -> str:
@@ -90,6 +95,7 @@ def stated(found: str, tongue: Language | None = None) -> str:
     return _stated(plain) if plain else ""
 
 
+@remembered(MB)
 def plainly(found: str) -> str:
     """Return the sentence without code marks and opening; empty if it quotes or shows more than a name."""
     plain = _unquoted(found)
@@ -100,6 +106,7 @@ def _unquoted(found: str) -> str:
     return found if _QUOTES.isdisjoint(found) else _QUOTE.sub(_named, _CODE.sub(_coded, found))
 
 
+@remembered(MB)
 def _stated(said: str) -> str:
     words = _WORD.findall(said.lower())
     if (
