@@ -29,13 +29,14 @@ NUMERIC: Final = re.compile(r"[0-9][0-9.,_]*", re.ASCII)
 class NamedRule(NamedTuple):
     """A rule for all secret words. Its pattern for one word is compiled when a text first needs it."""
 
+    shape: str
     holds: Callable[[str], bool]
     pattern: str
     replacement: Callable[[re.Match[str]], str]
 
 
 def _named(shape: str, pattern: str, secret: Callable[[re.Match[str]], bool]) -> NamedRule:
-    return NamedRule(finder(shape, strict=True), pattern, value_if(secret))
+    return NamedRule(shape, finder(shape, strict=True), pattern, value_if(secret))
 
 
 _COMPILED: Final[dict[tuple[str, str], re.Pattern[str]]] = {}
@@ -194,12 +195,7 @@ _NEEDLES: Final = (
     ("pass", finder(r"(?i-u:pass[0-9_\"'\\ =:<>-])|[a-z]Pass", strict=True), PASS),
 )
 """For each word: a lower-case literal of texts that contain it, a check, and its pattern."""
-may_assign: Final = finder(
-    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|{ENTITIES}){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
-    rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
-    strict=True,
-)
-"""Returns True if a rule might match; a single search for all of them."""
+ASSIGNED_SHAPES: Final = tuple(rule.shape for rule in _ASSIGNED)
 
 
 def assigned(text: str, work: Work) -> str:

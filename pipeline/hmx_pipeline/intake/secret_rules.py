@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from hmx_pipeline.intake.named_secret_rules import UNNAMED_ROUGHLY, assigned, may_assign, unnamed
+from hmx_pipeline.intake.named_secret_rules import ASSIGNED_SHAPES, UNNAMED_ROUGHLY, assigned, unnamed
 from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
 from hmx_pipeline.intake.secret_names import OWNERS, WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
 from hmx_pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, without_tokens
@@ -171,11 +171,9 @@ def doubtful(text: str, *, tokens: bool = True) -> bool:
     return len(text) >= _SHORTEST and (_odd(text) or (tokens and holds_token_in(text)))
 
 
-_may_carry: Final = finder(
-    *map(literal, (*_COMMANDS, "bearer", "Bearer", "BEARER", "SSWORD", "ssword", "secret ", "SECRET ", "p:", "pass:", "PASS:")),
-    r"-(?:pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
-)  # fmt: skip
-"""Returns True if a rule for commands, statements or protocols may match."""
+_may_assign: Final = finder(*ASSIGNED_SHAPES, *(rule.shape for rule in _HEADERS), strict=True)
+_may_carry: Final = finder(*(rule.shape for rule in _CARRIED), strict=True)
+"""One look for many rules, which seldom match: the tables of each are read anew from memory."""
 
 
 def without_secrets(text: str, *, tokens: bool = True, work: Work = free) -> str:
@@ -198,7 +196,7 @@ def _clean(text: str, tokens: bool, work: Work) -> str:
     """Apply the rules until nothing changes: a removed secret may have hidden the start of another."""
     for _ in range(_PASSES):
         before = text
-        if may_assign(text):
+        if _may_assign(text):
             text = assigned(_applied(_HEADERS, text, work), work)
         text = unnamed.applied(text, work)
         if _may_carry(text):
