@@ -12,7 +12,7 @@ from typing import Final
 from hmx_pipeline.intake.named_secret_rules import ASSIGNED_SHAPES, UNNAMED_ROUGHLY, assigned, unnamed
 from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
 from hmx_pipeline.intake.secret_names import OWNERS, WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
-from hmx_pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, without_tokens
+from hmx_pipeline.intake.secret_tokens import holds_token_in, without_tokens
 from hmx_pipeline.intake.spoken_secrets import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
 from hmx_pipeline.intake.spoken_secrets import WORDS as SPOKEN_WORDS
 
@@ -150,10 +150,10 @@ FIRST_LOOK: Final = (
     r"|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]]))|-(?:pass|auth|key|pw)[ =]",
     UNNAMED_ROUGHLY,
     f"({'|'.join(map(literal, _COMMANDS))})",
-    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u", *SHORTER_ANCHORS,
+    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u",
 )  # fmt: skip
-"""Patterns of a single scan that most events pass: what a dump contains if `suspicious` or `holds_token` matches. They
-need few automaton states; otherwise the engine's 2 MB state cache would be rebuilt for each event."""
+"""Patterns of a single scan that most events pass: what a dump contains if `suspicious` matches. They need few
+automaton states, which fit into a processor's cache."""
 _other_letters: Final = finder(f"[{_WIDE}{_INVISIBLE}]")
 
 
