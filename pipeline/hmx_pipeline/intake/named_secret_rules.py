@@ -195,6 +195,12 @@ _NEEDLES: Final = (
     ("pass", finder(r"(?i-u:pass[0-9_\"'\\ =:<>-])|[a-z]Pass", strict=True), PASS),
 )
 """For each word: a lower-case literal of texts that contain it, a check, and its pattern."""
+may_assign: Final = finder(
+    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|{ENTITIES}){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
+    rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
+    strict=True,
+)
+"""Returns True if a secret word stands where a rule expects it."""
 ASSIGNED_SHAPES: Final = tuple(rule.shape for rule in _ASSIGNED)
 
 

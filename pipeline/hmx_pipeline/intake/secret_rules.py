@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from hmx_pipeline.intake.named_secret_rules import ASSIGNED_SHAPES, UNNAMED_ROUGHLY, assigned, unnamed
+from hmx_pipeline.intake.named_secret_rules import ASSIGNED_SHAPES, UNNAMED_ROUGHLY, assigned, may_assign, unnamed
 from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
 from hmx_pipeline.intake.secret_names import OWNERS, WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
 from hmx_pipeline.intake.secret_tokens import holds_token_in, without_tokens
@@ -171,9 +171,14 @@ def doubtful(text: str, *, tokens: bool = True) -> bool:
     return len(text) >= _SHORTEST and (_odd(text) or (tokens and holds_token_in(text)))
 
 
+_carries: Final = finder(
+    *map(literal, (*_COMMANDS, "bearer", "Bearer", "BEARER", "SSWORD", "ssword", "secret ", "SECRET ", "p:", "pass:", "PASS:")),
+    r"-(?:pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
+)  # fmt: skip
+"""Returns True if a text names a command, statement or protocol that carries a secret."""
 _may_assign: Final = finder(*ASSIGNED_SHAPES, *(rule.shape for rule in _HEADERS), strict=True)
 _may_carry: Final = finder(*(rule.shape for rule in _CARRIED), strict=True)
-"""One look for many rules, which seldom match: the tables of each are read anew from memory."""
+"""One look for all rules, which seldom match. The tables of each are read anew from memory."""
 
 
 def without_secrets(text: str, *, tokens: bool = True, work: Work = free) -> str:
@@ -196,10 +201,10 @@ def _clean(text: str, tokens: bool, work: Work) -> str:
     """Apply the rules until nothing changes: a removed secret may have hidden the start of another."""
     for _ in range(_PASSES):
         before = text
-        if _may_assign(text):
+        if _may_assign(text) and may_assign(text):
             text = assigned(_applied(_HEADERS, text, work), work)
         text = unnamed.applied(text, work)
-        if _may_carry(text):
+        if _may_carry(text) and _carries(text):
             text = _applied(_CARRIED, text, work)
         if tokens:
             text = without_tokens(text, work)
