@@ -60,7 +60,7 @@ class Client(asyncio.Protocol):
 
 
 def requests(tenant: str, questions: Sequence[str]) -> list[bytes]:
-    head = f"POST /v1/hmx/context-packs HTTP/1.1\r\nHost: x\r\nX-HMX-Tenant: {tenant}\r\n"
+    head = f"POST /v1/hmx/context-packs HTTP/1.1\r\nHost: localhost\r\nX-HMX-Tenant: {tenant}\r\n"
     head += "Content-Type: application/json\r\n"
     bodies = [orjson.dumps({"query": question}) for question in questions]
     return [f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body for body in bodies]
