@@ -322,14 +322,14 @@ def stands(*segments: Script) -> list[str]:
 def test_what_an_agent_says_to_itself_while_it_works_stands_when_it_is_said_again() -> None:
     def working(session: str, *then: str) -> Script:
         one = Script(session)
-        one.user("Please mend the serializer")
-        one.agent("The serializer uses Qualnames.")
+        one.user("Please mend the parser")
+        one.agent("SymPy usually uses `bin/test`.")
         one.tools(then)
         return one
 
     assert stands(working("s1", "read_file")) == []
-    assert stands(working("s1")) == ["The serializer uses Qualnames"]
-    assert stands(working("s1", "read_file"), working("s2", "read_file")) == ["The serializer uses Qualnames"]
+    assert stands(working("s1")) == ["SymPy usually uses bin/test"]
+    assert stands(working("s1", "read_file"), working("s2", "read_file")) == ["SymPy usually uses bin/test"]
 
 
 def asked(text: str, then: str, session: str = "s1", before: str = "") -> Script:
