@@ -13,7 +13,7 @@ from hmx_pipeline.audit.dead_letter_replay import send_back
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of
 from hmx_pipeline.contracts.headers import Headers, header
-from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.clients import plain_producer
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.queries import rejected_records
@@ -21,11 +21,10 @@ from hmx_pipeline.queries.dead_letter_policy import LetterFilter
 from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.store.erased_memory import Erasures
-from hmx_pipeline.topology import ERASURES, EVENTS, EVENTS_DLQ
+from hmx_pipeline.topology import ERASURES, EVENTS
 from tests.support.events import encoded, event
+from tests.support.letters import rejected
 from tests.support.pipeline import new_settings, running
 from tests.support.service import is_problem, serving
 from tests.support.topics import headers_of, read
@@ -117,19 +116,6 @@ def test_what_was_erased_is_hidden_and_what_names_nobody_with_it(settings: Setti
     assert hidden(theirs, partition=at, before=offset + 1)
     assert not hidden(theirs, partition=at, before=offset)
     assert hidden(nobodys, partition=nobodys.origin[0], before=nobodys.origin[1] + 1)
-
-
-def rejected(settings: Settings, value: bytes, reason: Reason, headers: Headers = ()) -> str:
-    """Appends the dead letter of such a record, as the worker writes it; returns where it is."""
-    made = dead_letter(EVENTS, EVENTS_DLQ, Record(0, 10**6, 1, b"k", value, headers), Rejection(reason))
-    places: list[str] = []
-    producer = plain_producer(settings.require_kafka())
-    producer.produce(
-        settings.topic_prefix + EVENTS_DLQ, made.value, made.key, made.partition, headers=list(made.headers),
-        on_delivery=lambda _, told: places.append(f"{told.partition()}/{told.offset()}"),
-    )  # fmt: skip
-    producer.flush()
-    return places[0]
 
 
 def in_log(settings: Settings, value: bytes) -> list[Headers]:

@@ -237,7 +237,8 @@ def _field_docs() -> dict[str, str]:
 
 def routes() -> str:
     """From the OpenAPI document; the WebSocket, which OpenAPI does not know, stands at the end."""
-    service = create_app(Settings(kafka_bootstrap="localhost:1", redis_url="redis://localhost:1"))
+    away = {"kafka_bootstrap": "localhost:1", "redis_url": "redis://localhost:1"}
+    service = create_app(Settings(**away, mem0=1, openai_upstream="http://localhost:1"))
     rows = [
         (
             f"`{method.upper()} {path}`",

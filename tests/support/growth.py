@@ -94,6 +94,7 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
     from hmx_pipeline.intake.redaction import redact
     from hmx_pipeline.intake.steps import step_of
     from hmx_pipeline.retrieval.searchable import document, episode_step
+    from hmx_pipeline.retrieval.terms import strings
     from tests.support.records import event
 
     def typed(kind: str) -> Callable[[dict[str, Any]], Any]:
@@ -116,6 +117,7 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
         "redact": lambda content: redact({**event(), "content": content}),
         "notes": lambda content: notes("message", content),
         "document": searched,
+        "strings": lambda content: list(strings(content)),
         **{f"step_of {kind}": typed(kind) for kind in [*EVENT_TYPES, "x-acme-thing"]},
     }
 
@@ -174,7 +176,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         return lambda text: list(found) if hasattr(found := function(text), "__next__") else found
 
     plain = (
-        masking.mask_ids, masking.mask, masking.mask_code, masking.telling_line, masking.found_fault,
+        masking.mask_ids, masking.mask, masking.telling_line,
         masking.unlabelled, masking.readable,
         masking.sentence, intent.stem, intent.verb_class, intent.content_words, intent.plain_stems,
         intent.plain_words, intent.intent, intent.question_key, intent.option_key, verbs.tool_of,

@@ -101,8 +101,6 @@ def send_back(
     settings: Settings, asked: LetterFilter, *, apply: bool, on_progress: Progress = lambda _: None
 ) -> ReplaySummary:
     """Decides for every selected letter, and with `apply` sends back those that qualify."""
-    from hmx_pipeline.store.erased_memory import Erasures  # with numpy and Redis, which showing letters does not need
-
     partitions = existing_topics(settings, EVENTS, EVENTS_DLQ)
     found = ReplaySummary(apply)
     producer = _fencing(settings) if apply else None
@@ -113,6 +111,8 @@ def send_back(
         if since is None:
             return found
         on_progress("looking for what was sent back before")
+        from hmx_pipeline.store.erased_memory import Erasures  # loads what only memory needs
+
         erased = Erasures(erasure_marks(cluster.kafka, settings.topic_prefix))
         before = _before(cluster, settings.topic_prefix, log, partitions[EVENTS], since)
 

@@ -6,16 +6,16 @@ worked, and what was done before tries that failed or worked. A failure in one s
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural
+from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural, worked
 from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, once, recoveries
+from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, recoveries
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
@@ -27,7 +27,8 @@ from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcom
 from hmx_pipeline.contracts.pack import Section
 from hmx_pipeline.segments.action_names import ASK, EDIT, blamed, mutates, phrase_of, silent, tool_of, verb_of, words_of
 from hmx_pipeline.segments.intent import stem
-from hmx_pipeline.segments.masking import mask, mask_code, mask_ids, readable, sentence, shorten
+from hmx_pipeline.segments.lexicon import word_set
+from hmx_pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
 from hmx_pipeline.segments.pairing import Action
 
 NAME: Final = "failure_playbook"
@@ -37,8 +38,6 @@ _BEFORE: Final = 24
 _ACTS: Final = 12  # of the tries of one error in one segment, kept whole
 _MESSAGE: Final = 160
 _TITLE: Final = 90
-_FAULT: Final = 80
-_FAULTS: Final = 3
 _LEAST_SESSIONS: Final = 2
 _ACTIVE_OCCURRENCES: Final = 2
 _ACTIVE_RECOVERIES: Final = 2
@@ -47,8 +46,7 @@ _SIDE: Final = 5  # fewest failed tries, and successful ones, from which prevent
 _CHANCE: Final = 0.01
 _SHOWN: Final = 5
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
-_OF_COURSE: Final = "error exception failed failure command tool"
-_GENERAL: Final = frozenset(f"{_OF_COURSE} process exit code status non zero nonzero".split())
+_GENERAL: Final = word_set("error exception failed failure command tool process exit code status non zero nonzero")
 """Words in an error class that say nothing specific."""
 _PROGRAM: Final = re.compile(r"^<(?:id|path)>: ")
 _PASSES: Final = re.compile(
@@ -130,7 +128,6 @@ def _extracted(
             "verb": key.verb,
             "message": key.message,
             "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
-            "fault": _fault(failure.fault, done[at[0]]),
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
             "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
@@ -147,12 +144,6 @@ def _extracted(
     )
 
 
-def _fault(text: str, failed: Action) -> str:
-    """Return the fault in words; a single word says nothing without the masked name next to it."""
-    said = readable(mask_code(mask(text, failed.values)), _FAULT) if text else ""
-    return said if " " in said else ""
-
-
 def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
     """Yield tries of the verb, what was done since the try before, and whether they worked. What follows a failed try
     is recovery, not prevention, so the next try is left out."""
@@ -167,7 +158,7 @@ def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
         elif action.ok is not None:
             if clean and tries < _TRIES:
                 tries += 1
-                yield {"ok": action.ok, "before": once(since)[-_BEFORE:]}
+                yield {"ok": action.ok, "before": list(dict.fromkeys(since))[-_BEFORE:]}
             since, clean = [], action.ok
 
 
@@ -182,8 +173,9 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     acts, slots = _whole_acts(contributions)
     ways_out = recoveries(contributions, acts)
     active = all(need.met for need in _needs(contributions, ways_out))
-    recovery_steps = [f"{way.words} ({way.how_often})" for way in ways_out]
-    recovery_actions = [f"{way.acts} ({way.how_often})" for way in ways_out]
+    often = [worked(way.counts.successes, way.counts.sessions) for way in ways_out]
+    recovery_steps = [f"{way.words} ({times})" for way, times in zip(ways_out, often, strict=True)]
+    recovery_actions = [f"{way.acts} ({times})" for way, times in zip(ways_out, often, strict=True)]
     return Finding(
         title=_title(pattern, verb),
         summary=(
@@ -298,11 +290,9 @@ def _title(pattern: str, verb: str) -> str:
 
 def _triggers(contributions: Sequence[Contribution], verb: str) -> list[str]:
     before, share = most_frequent(c.body["before"] for c in contributions)
-    conditions = []
-    if verb and before and share >= _MOST:
-        how = "again" if before == verb else f"right after {phrase_of(before)}"
-        conditions.append(f"{sentence(phrase_of(verb))} {how}")
-    return conditions
+    if not (verb and before and share >= _MOST):
+        return []
+    return [f"{sentence(phrase_of(verb))} {'again' if before == verb else f'right after {phrase_of(before)}'}"]
 
 
 def _severity(contributions: Sequence[Contribution]) -> str:
@@ -316,18 +306,10 @@ def _severity(contributions: Sequence[Contribution]) -> str:
 def _symptoms(contributions: Sequence[Contribution]) -> list[str]:
     kind, text = _said(contributions, contributions[0].body["verb"], _MESSAGE)
     shown = [sentence(form) for form in (kind if not text or _adds(kind, text) else "", text) if form]
-    shown += map(sentence, _faults(contributions))
     repeats = sum(c.body["occurrences"] > 1 for c in contributions)
     if 2 * repeats >= len(contributions):
         shown.append("The same error comes back within a session")
     return list({text.lower(): text for text in reversed(shown)}.values())[::-1]
-
-
-def _faults(contributions: Sequence[Contribution]) -> list[str]:
-    """Return faults that occurred more than once, most frequent first."""
-    counts = Counter(c.body["fault"] for c in contributions if c.body["fault"])
-    often = [fault for fault, count in counts.items() if count >= _LEAST_SESSIONS]
-    return sorted(often, key=lambda fault: (-counts[fault], fault))[:_FAULTS]
 
 
 def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
@@ -339,11 +321,12 @@ def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
         return []
     said = set(words_of(contributions[0].body["surface"]))
     strategies = []
-    for step in sorted({step for before in (*good, *bad) for step in before if not said.issuperset(words_of(step))}):
+    steps = {step for before in (*good, *bad) for step in before}
+    for step in sorted(step for step in steps if not said.issuperset(words_of(step))):
         with_good, with_bad = sum(step in b for b in good), sum(step in b for b in bad)
         mostly = 2 * with_good >= len(good) and wilson(with_good, len(good)) > 1 - wilson(len(bad) - with_bad, len(bad))
         chance = by_chance(with_good, len(good), with_bad, len(bad))
-        if step not in (EDIT, ASK) and mostly and chance <= _CHANCE:
+        if step not in (EDIT, ASK) and mostly and chance * len(steps) <= _CHANCE:
             told = (
                 f"{sentence(phrase_of(step))} first: done before {with_good} of {plural(len(good), 'try', 'tries')} to"
             )

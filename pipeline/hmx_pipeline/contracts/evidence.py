@@ -162,8 +162,9 @@ class Contribution(Model):
     """The mean of what its events say of their own salience; None if none does."""
 
     def __hash__(self) -> int:
-        """Hash by id, so that results of functions on contributions can be cached."""
-        return hash(self.contribution_id)
+        """Hash what tells it from other contributions and from its own corrections, so that results of functions on
+        contributions can be cached and are found without comparing whole contributions."""
+        return hash((self.contribution_id, self.pattern_key, self.last_at, self.outcome))
 
     @property
     def pattern(self) -> Pattern:

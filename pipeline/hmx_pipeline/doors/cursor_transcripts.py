@@ -37,7 +37,7 @@ _REFUSED: Final = ("rejected", "skipped", "cancelled")
 Json = dict[str, Any]
 
 
-class _Chat(NamedTuple):
+class _Composer(NamedTuple):
     name: str
     about: Json
     messages: dict[str, Json]
@@ -53,7 +53,7 @@ class CursorImport:
 
     def events(self, lines: Iterable[tuple[str, bytes]]) -> Iterator[Json]:
         """Yield the events of rows, each given with the name of its file, file after file."""
-        chat = _Chat("", {}, {})
+        chat = _Composer("", {}, {})
         for file, row in lines:
             self.report.lines += 1
             key, tab, value = row.partition(b"\t")
@@ -62,7 +62,7 @@ class CursorImport:
             entry = self._read(f"{file}: {key.decode(errors='replace')[:90]}" if tab else file, tab, value or row)
             if kind == CHAT and tab:
                 yield from self._of_chat(chat)
-                chat = _Chat(name if entry else "", entry or {}, {})
+                chat = _Composer(name if entry else "", entry or {}, {})
             elif entry is not None and kind == MESSAGE and name == chat.name:
                 chat.messages[message] = entry
             elif entry is not None:
@@ -83,7 +83,7 @@ class CursorImport:
             self.report.unread(where, value.decode(errors="replace"))
         return None
 
-    def _of_chat(self, chat: _Chat) -> Iterator[Json]:
+    def _of_chat(self, chat: _Composer) -> Iterator[Json]:
         inline, listed = chat.about.get("conversation"), chat.about.get("fullConversationHeadersOnly")
         heads = listed if isinstance(listed, list) and listed else inline if isinstance(inline, list) else []
         named = [head for head in heads if isinstance(head, dict) and isinstance(head.get("bubbleId"), str)]

@@ -148,7 +148,7 @@ def _properties(node: int, brokers: list[int], controllers: list[int], data: Pat
         "metadata.max.idle.interval.ms": 0,  # else the controller writes a record twice a second for nothing
         "controlled.shutdown.max.retries": 1,
         "num.network.threads": 1 if small else 2,
-        "num.io.threads": 2 if small else 4,
+        "num.io.threads": 1 if small else 4,
         "group.coordinator.threads": 1,
         "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
     }

@@ -31,17 +31,8 @@ from hmx_pipeline.packs.workflow_hints import workflow_hints
 from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
 from hmx_pipeline.retrieval.paraphrase import nearness
 from hmx_pipeline.retrieval.rerank import reranked
-from hmx_pipeline.retrieval.retrieval_plan import (
-    ARTIFACTS,
-    EPISODES,
-)
-from hmx_pipeline.retrieval.score import (
-    FoundSource,
-    MemorySnapshot,
-    artifact_components,
-    document_components,
-    instant,
-)
+from hmx_pipeline.retrieval.retrieval_plan import ARTIFACTS, EPISODES
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components, document_components, instant
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.retrieval.terms import terms
 

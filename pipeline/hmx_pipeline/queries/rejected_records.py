@@ -16,7 +16,7 @@ from hmx_pipeline.contracts.episode import owner_in, subject_of
 from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.contracts.rejections import PREFACE, Reason
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.redaction import TooCostlyError, redact
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_assigned, read_partition
@@ -28,7 +28,7 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import Output, Record
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 
-if TYPE_CHECKING:  # reading letters needs no Redis
+if TYPE_CHECKING:
     from hmx_pipeline.store.erased_memory import Erasures
 
 NEWEST: Final = 400
@@ -184,7 +184,7 @@ def letter_of(record: Record) -> DeadLetter:
         reason=said(names.REASON),
         step=said(names.STEP),
         path=said(names.PATH),
-        detail=said(names.DETAIL),
+        detail=said(names.DETAIL).removeprefix(PREFACE),
         size=int(omitted) if omitted.isdecimal() else len(value),
         value=None if omitted or len(value) > VALUE_BYTES else value,
     )

@@ -25,6 +25,7 @@ from hmx_pipeline.queries.dead_letter_policy import LetterFilter, ReplayDecision
 from hmx_pipeline.queries.rejected_records import DeadLetter, FoundLetter, is_gone, letter_of
 from hmx_pipeline.service.access import Operator, grant_of
 from hmx_pipeline.service.api_keys import Scope
+from hmx_pipeline.service.body import JSON
 from hmx_pipeline.service.event_log import EventRecord
 from hmx_pipeline.service.events import Refused, append, check
 from hmx_pipeline.service.fair_turns import FairTurns
@@ -37,7 +38,6 @@ from hmx_pipeline.service.ttl_cache import TtlCache
 KEPT_S: Final = 5.0
 KEPT_TIMES: Final = 10.0
 MOST: Final = 100
-JSON: Final = "application/json"
 PARTITIONS: Final = 2**31 - 1
 """Kafka's own limit."""
 _FAILURES: Final = (KafkaException, TopicsError, TimeoutError)

@@ -24,8 +24,9 @@ from hmx_pipeline.kafka.range_reader import PassingRecord
 from hmx_pipeline.queries.session_timeline import SessionTimeline, episode_origin, timeline
 from hmx_pipeline.service import path_ids  # noqa: F401  the route below says `:id`
 from hmx_pipeline.service.access import WholeReader
+from hmx_pipeline.service.body import JSON
 from hmx_pipeline.service.fair_turns import FairTurns
-from hmx_pipeline.service.memory import JSON, missing, store_of
+from hmx_pipeline.service.memory import missing, store_of
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.streams import erased_of, hidden
 from hmx_pipeline.service.subscriptions import FAILURES, Subscriptions

@@ -17,26 +17,13 @@ from hmx_pipeline.compiler.private_words import of_a_team
 from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
-from hmx_pipeline.contracts.headers import (
-    ARTIFACT,
-    KNOWN,
-    fingerprint,
-    output_headers,
-    trace_headers,
-)
+from hmx_pipeline.contracts.headers import ARTIFACT, KNOWN, fingerprint, output_headers, trace_headers
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.stages.fold import Output, Tx, attempt
-from hmx_pipeline.stages.pattern_state import (
-    GONE,
-    Maps,
-    PatternState,
-    pattern_of,
-    split_pattern,
-    state_key,
-)
+from hmx_pipeline.stages.pattern_state import GONE, Maps, PatternState, pattern_of, split_pattern, state_key
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 
 _OUTPUTS: Final = {ARTIFACTS: ARTIFACT, KNOWLEDGE: KNOWN}

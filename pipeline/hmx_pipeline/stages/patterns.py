@@ -18,12 +18,7 @@ from hmx_pipeline.contracts.artifact import Status, is_type
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
-from hmx_pipeline.contracts.headers import (
-    CONTROL_KINDS,
-    KIND,
-    header,
-    traceparent,
-)
+from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, header, traceparent
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, split_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, CLOCK_SKEW_MS, ERASURE_KEPT_MS
 from hmx_pipeline.contracts.rejections import UNREADABLE, NewerRecordError, Reason, Rejection

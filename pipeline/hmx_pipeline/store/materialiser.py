@@ -46,11 +46,13 @@ from hmx_pipeline.topology import ERASURES, MATERIALISED
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 ANSWER_S: Final = 10.0
-READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 1_000}
+READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 250}
 """The broker holds a fetch that long while nothing comes, and answers at once when something does. With 20 ms, as for
 whoever waits for the end of a partition, an idle broker takes twice the CPU."""
 CHECK_S: Final = 1.0
-"""How often an idle process checks Redis and Kafka for changes."""
+QUIET_S: Final = 60.0
+QUIET_CHECK_S: Final = 10.0
+"""How often an idle process checks Redis and Kafka for changes, and how often once nothing has come for QUIET_S."""
 SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
 """Lag from which an idle process helps with a partition that another one fills."""
 SWITCH_S: Final = 0.001
@@ -292,12 +294,14 @@ class Materialiser:
         return settled(lambda: consumer.get_watermark_offsets(target, timeout=ANSWER_S, cached=False))
 
     def _follow(self, consumer: Consumer, stop: threading.Event) -> None:
-        checked = time.monotonic()
+        came = checked = time.monotonic()
         while not stop.is_set():
-            for place, found in poll(consumer, self._prefix).items():
+            places = poll(consumer, self._prefix)
+            for place, found in places.items():
                 self._take(self._partitions[place], found)
             self._beat = time.monotonic()
-            if self._beat - checked >= CHECK_S:
+            came = self._beat if places else came
+            if self._beat - checked >= (QUIET_CHECK_S if self._beat - came > QUIET_S else CHECK_S):
                 self._written()
                 self._check(consumer)
                 checked = self._beat

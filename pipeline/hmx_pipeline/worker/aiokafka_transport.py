@@ -32,7 +32,7 @@ from hmx_pipeline.worker.ticks import QUIET_S
 T = TypeVar("T")
 LOG_APPEND_TIME: Final = 1
 FETCH_WAIT_MS: Final = 250
-WHOLE_WAIT_MS: Final = 1_000
+WHOLE_WAIT_MS: Final = 2_000
 """How long the broker holds a fetch that lacks partitions, and one of all of them: it answers at once when a record of
 these comes, but one of a partition that is lacking has to wait for the next fetch."""
 FETCH_BYTES: Final = 16 * 1024 * 1024

@@ -76,7 +76,7 @@ class HmxCrewMemory(Memory):
     storage: Any = Field(default_factory=_Nothing)
     _hmx: AgentMemory = PrivateAttr()
     _session: str = PrivateAttr()
-    _calls: count[int] = PrivateAttr(default_factory=count)
+    _calls: Any = PrivateAttr(default_factory=count)
 
     def __init__(self, memory: AgentMemory | None = None, session: str = "", **fields: Any) -> None:
         super().__init__(**fields)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.languages import LANGUAGES
+from hmx_pipeline.languages import LANGUAGES, expression
 from hmx_pipeline.segments.lexicon import word_set
 
 _FORMS: Final[Mapping[str, Any]] = LANGUAGES["en"]["forms"]
@@ -20,14 +20,14 @@ _SHORT: Final = {
 """What stands for `{WORDS}` and so on in a form."""
 
 
-def _form(name: str) -> re.Pattern[str]:
+def clause_form(name: str) -> re.Pattern[str]:
     return _compiled(_FORMS[name])
 
 
 def _compiled(text: str) -> re.Pattern[str]:
     for name, meant in _SHORT.items():
         text = text.replace(f"{{{name}}}", meant)
-    return re.compile(re.sub(r"\n *", "", text), re.IGNORECASE)
+    return expression(text)
 
 
 class Verb(NamedTuple):
@@ -44,42 +44,42 @@ VERBS: Final = tuple(Verb(**row) for row in _FORMS["verbs"])
 RELATING: Final = word_set(_FORMS["relating"])
 RELATED: Final = _compiled(" (?:" + "|".join(f"(?P<v{i}>{verb.said})" for i, verb in enumerate(VERBS)) + r") (?=\S)")
 """The verb alone. The parts around it are matched separately, because one pattern would be slow on long clauses."""
-FOR_WE: Final = _form("for_we")
-RELATES: Final = _form("relates")
-ADVERBS: Final = _form("adverbs")
-_BE_NOT: Final = _form("be_not")
-POSSESSION: Final = _form("possession")
-LACKS: Final = _form("lacks")
-KIND: Final = _form("kind")
-COPULA: Final = _form("copula")
-OURS: Final = _form("ours")
-MOVED: Final = _form("moved")
-NEITHER: Final = _form("neither")
-PLACED: Final = _form("placed")
-INSTEAD: Final = _form("instead")
-REPLACED: Final = _form("replaced")
+FOR_WE: Final = clause_form("for_we")
+RELATES: Final = clause_form("relates")
+ADVERBS: Final = clause_form("adverbs")
+_BE_NOT: Final = clause_form("be_not")
+POSSESSION: Final = clause_form("possession")
+LACKS: Final = clause_form("lacks")
+KIND: Final = clause_form("kind")
+COPULA: Final = clause_form("copula")
+OURS: Final = clause_form("ours")
+MOVED: Final = clause_form("moved")
+NEITHER: Final = clause_form("neither")
+PLACED: Final = clause_form("placed")
+INSTEAD: Final = clause_form("instead")
+REPLACED: Final = clause_form("replaced")
 SETTING: Final = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(=|:)\s*([^\s=:,;?!\"'`]+)\s*$")
-PREFERENCE: Final = _form("preference")
-LIKING: Final = _form("liking")
-FAVOURITE: Final = _form("favourite")
-AIM: Final = _form("aim")
-DAY: Final = _form("day")
-LASTING: Final = _form("lasting")
-TRADE: Final = _form("trade")
+PREFERENCE: Final = clause_form("preference")
+LIKING: Final = clause_form("liking")
+FAVOURITE: Final = clause_form("favourite")
+AIM: Final = clause_form("aim")
+DAY: Final = clause_form("day")
+LASTING: Final = clause_form("lasting")
+TRADE: Final = clause_form("trade")
 IDENTIFIER: Final = re.compile(r"\S*(?:[\w)][./_:(]\w|[a-z][A-Z]|\d)")
 """Text whose letter case must not change."""
 NAMED: Final = re.compile(r"(?:an? |the |our |my )?(?:[A-Z][\w+#./-]*|[\w./:@+-]*[\d_/.@:+#-][\w./:@+-]*)", re.ASCII)
 """A name, a number or an identifier."""
-NARROWED: Final = _form("narrowed")
+NARROWED: Final = clause_form("narrowed")
 PERSON: Final = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
-LASTS: Final = _form("lasts")
-DETERMINER: Final = _form("determiner")
-OBJECT_END: Final = _form("object_end")
-ALWAYS: Final = _form("always")
-NEVER: Final = _form("never")
-FROM_NOW: Final = _form("from_now")
-EVERY_TIME: Final = _form("every_time")
-POINTING: Final = _form("pointing")
+LASTS: Final = clause_form("lasts")
+DETERMINER: Final = clause_form("determiner")
+OBJECT_END: Final = clause_form("object_end")
+ALWAYS: Final = clause_form("always")
+NEVER: Final = clause_form("never")
+FROM_NOW: Final = clause_form("from_now")
+EVERY_TIME: Final = clause_form("every_time")
+POINTING: Final = clause_form("pointing")
 
 
 def negation_first(clause: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hmx_pipeline.compiler.knowledge import word_lists
-from hmx_pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED
+from hmx_pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED, clause_form
 from hmx_pipeline.compiler.knowledge.language import Language
 from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
 from hmx_pipeline.contracts.bounded_cache import remembered
@@ -33,13 +33,7 @@ _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
 _ENGLISH: Final = "en"
 
-_CONTRACTED: Final = re.compile(
-    r"\b(?:(?P<do>let's not)|(?P<let>let's)|(?P<can>can'?t|cannot|can't)|(?P<will>won'?t)"
-    r"|(?P<not>do|does|did|is|are|was|were|have|has|had|could|would|should|must)n'?t|(?P<am>i)'m"
-    r"|(?P<are>we|you|they)'re|(?P<have>i|we|you|they)'ve|(?P<would>i|we|you|he|she|they|it|that)'d"
-    r"|(?P<shall>\w+)'ll|(?P<is>that|it|he|she|what|who|there|here|where|how)'s|(?P<any>any more))\b",
-    re.IGNORECASE,
-)
+_CONTRACTED: Final = clause_form("contracted")
 _APOSTROPHES: Final = frozenset("'’")
 _SPELT: Final = {
     "do": "do not", "let": "let us", "can": "can not", "will": "will not", "not": "{} not", "am": "{} am",
@@ -47,32 +41,12 @@ _SPELT: Final = {
 }  # fmt: skip
 _NO_PROSE: Final = ("://", "->", "<-", "=>", "==")
 _MAY: Final = re.compile(r"\bmay (?!\d)[a-z]")
-_LEAD: Final = re.compile(
-    r"(?:(?:just )?so you know|fyi|heads[ -]?up|by the way|btw|for (?:the record|your information|context|reference)"
-    r"|(?:please )?(?:note|remember|keep in mind|be aware|bear in mind)(?: that\b|(?=\s*[:,]))"
-    r"|(?:quick )?(?:note|reminder)|(?:correction|update|edit)(?=\s*:)"
-    r"|oh|ok(?:ay)?|so|well|honestly|actually|basically|frankly|obviously|also|and|but|hi|hello|hey|hmm+|ah|yes|yeah|yep"
-    r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because"
-    r"|since(?= (?:we|i|you|it|they|the|our|my|there|this|that)\b)"
-    r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",
-    re.IGNORECASE,
-)
+_LEAD: Final = clause_form("lead")
 _CONCLUDES: Final = re.compile(r"\s*(?:so|but|then|thus|therefore|hence|wait|hmm+|ok(?:ay)?)\b", re.IGNORECASE)
-_TRAILING: Final = re.compile(
-    r"[,\s]+(?:by the way|btw|though|please|ok(?:ay)?|thanks|these days|nowadays|at the moment|right now|currently|now"
-    r"|anymore|already|too|as well|as you know|you know|today|yesterday|honestly|actually|for now"
-    r"|last (?:week|month|year)|this (?:week|month|year)|ever|at all|from now on|lol|haha|xd|again|since then|ago)$",
-    re.IGNORECASE,
-)
+_TRAILING: Final = clause_form("trailing")
 _TRAIL: Final = 32  # the longest, and the character before it
 _LOOSE: Final = " \t,;:.!)–—-"
-_PARTS: Final = re.compile(
-    r"(?<!\s)\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…"
-    r"|,?\s(?:because|'?cause|'?cuz|although|though|whereas|which|so that|except|but|while)\s"
-    r"|,\s(?:so|and|since|as|where|who|when|until|then|not)\s|\sand (?=(?:i|we|you|it|the|my|our|they|he|she)\s)"
-    r"|\sso (?=(?:i|we|you|it|this|that|they)\s))\s*",
-    re.IGNORECASE,
-)
+_PARTS: Final = clause_form("parts")
 _WORD: Final = re.compile(r"[a-z][a-z.'-]*[a-z]|[a-z]")
 _WORDS_MOST: Final = 40
 _ORDERS: Final = frozenset(("always", "never", "not", "stop"))

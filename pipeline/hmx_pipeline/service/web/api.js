@@ -74,8 +74,10 @@ export const known = asked => ask(`/v1/hmx/knowledge?${asked}`);
 export const rule = (id, verb, body) => ask(`/v1/hmx/knowledge/${part(id)}/${verb}`, { body });
 export const erase = body => ask("/v1/hmx/erasures", { body });
 
-export function artifacts(type, status, cursor) {
-  const asked = new URLSearchParams({ status, limit: 50, ...(type && { type }), ...(cursor && { cursor }) });
+export const archive = (id, reason) => ask(`/v1/hmx/artifacts/${part(id)}/archive`, { body: { reason } });
+
+export function artifacts(type, status, text, cursor) {
+  const asked = new URLSearchParams({ status, limit: 50, text, ...(type && { type }), ...(cursor && { cursor }) });
   return ask(`/v1/hmx/artifacts?${asked}`);
 }
 

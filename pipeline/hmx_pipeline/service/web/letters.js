@@ -27,7 +27,7 @@ function letter(it) {
   const where = `${it.partition}:${it.offset}`;
   return make("section", { class: "card letter", "aria-label": `Dead letter ${where}` },
     make("h2", {}, badge("rejected"), " ", code(it.reason), it.path ? [" at ", code(it.path)] : null),
-    it.detail && it.detail !== it.advice && make("p", {}, it.detail.replace(/^Value error, /, "")),
+    it.detail && it.detail !== it.advice && make("p", {}, it.detail),
     make("p", {}, "What to do: ", it.advice || "see the detail", "."),
     soft(it.session_id ? ["session ", link(it.session_id, "sessions", it.session_id), ", "] : "", `step ${it.step}, rejected `, ago(it.rejected_at),
       `, record ${it.origin} of the events topic, ${number(it.size)} bytes`),
