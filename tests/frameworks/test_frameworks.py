@@ -127,7 +127,7 @@ def model_says(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return {"content": None, "tool_calls": [asked[done]]} if done < len(asked) else {"content": answer(order)}
 
 
-@pytest.mark.parametrize("scenario", ["agents-sdk", "langgraph"])
+@pytest.mark.parametrize("scenario", ["agents-sdk", "langgraph", "openllmetry", "pydantic-ai"])
 def test_an_agent_that_only_exports_spans_teaches_what_its_own_events_would(
     service: httpx.Client, settings: Settings, scenario: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""A shop's clerk of two frameworks that knows nothing of HMX: OpenInference exports its spans to the service."""
+"""A shop's clerk of three frameworks that knows nothing of HMX: its instrumentation exports spans to the service."""
 
 import json
 import os
@@ -51,16 +51,43 @@ def with_agents_sdk() -> dict[str, Any]:
     return done()
 
 
-def with_langgraph() -> dict[str, Any]:
+def with_langgraph(prefix: str) -> dict[str, Any]:
     from langchain_openai import ChatOpenAI
     from langgraph.prebuilt import create_react_agent
+
+    clerk = create_react_agent(ChatOpenAI(model="stub", **MODEL), TOOLS, prompt="You help.", name="clerk")
+    for order in ORDERS:
+        session = f"{prefix}-{order}"
+        with using_session(session):  # which OpenInference knows; OpenLLMetry takes the metadata
+            clerk.invoke({"messages": [("user", wish(order))]}, {"metadata": {"session_id": session}})
+    return done()
+
+
+def with_openinference() -> dict[str, Any]:
     from openinference.instrumentation.langchain import LangChainInstrumentor
 
     LangChainInstrumentor().instrument(tracer_provider=PROVIDER)
-    clerk = create_react_agent(ChatOpenAI(model="stub", **MODEL), TOOLS, prompt="You help.", name="clerk")
+    return with_langgraph("langgraph")
+
+
+def with_openllmetry() -> dict[str, Any]:
+    from opentelemetry.instrumentation.langchain import LangchainInstrumentor
+
+    LangchainInstrumentor().instrument(tracer_provider=PROVIDER)
+    return with_langgraph("openllmetry")
+
+
+def with_pydantic_ai() -> dict[str, Any]:
+    from openai import AsyncOpenAI
+    from pydantic_ai import Agent, InstrumentationSettings
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    Agent.instrument_all(InstrumentationSettings(tracer_provider=PROVIDER))
+    model = OpenAIChatModel("stub", provider=OpenAIProvider(openai_client=AsyncOpenAI(**MODEL)))
+    clerk = Agent(model, name="clerk", instructions="You help.", tools=TOOLS)
     for order in ORDERS:
-        with using_session(f"langgraph-{order}"):
-            clerk.invoke({"messages": [("user", wish(order))]})
+        clerk.run_sync(wish(order), conversation_id=f"pydantic-ai-{order}")
     return done()
 
 
@@ -69,4 +96,7 @@ def done() -> dict[str, Any]:
     return {}
 
 
-play({"agents-sdk": with_agents_sdk, "langgraph": with_langgraph})
+play({
+    "agents-sdk": with_agents_sdk, "langgraph": with_openinference, "openllmetry": with_openllmetry,
+    "pydantic-ai": with_pydantic_ai,
+})  # fmt: skip
