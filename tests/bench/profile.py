@@ -47,7 +47,7 @@ FIGURES: Final = "<!-- figures: python -m tests.bench.profile --write -->"
 END: Final = "<!-- end -->"
 ROOT: Final = str(Path(hmx_pipeline.__file__).parent)
 STEPS: Final = (
-    ("tx.py:changes", "state: encode"),
+    ("state_tx.py:changes", "state: encode"),
     ("intake/steps.py", "step: what mining sees"),
     ("intake/", "decode: validate, secrets, digest"),
     ("ordering/", "order"),

@@ -16,4 +16,4 @@ class Model(BaseModel):
 
     def to_json(self) -> bytes:
         """Return the published JSON. Optional fields that are None are left out, because the schemas allow no null."""
-        return self.model_dump_json(exclude_none=True, by_alias=True).encode()
+        return self.__pydantic_serializer__.to_json(self, exclude_none=True, by_alias=True)

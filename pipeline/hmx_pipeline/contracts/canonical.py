@@ -27,9 +27,11 @@ def content_hash(content: dict[str, Any]) -> str:
 
 def _prepared(value: Any) -> Any:
     """Sort keys by UTF-16 code units, and write floats like ECMAScript; orjson does the rest."""
+    if type(value) is str:  # most are
+        return value
     if isinstance(value, dict):
         return {key: _prepared(value[key]) for key in sorted(value, key=_code_units)}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_prepared(item) for item in value]
     if isinstance(value, float):
         return _number(value)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
 from math import fsum
+from operator import not_
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -153,16 +154,17 @@ class Contribution(Model):
     body: dict[str, Any] = Field(default_factory=dict)
     """Written by the kind's `extract`, read by its `compile`."""
     withdrawn: bool = False
-    subject: Annotated[str, Field(exclude_if=lambda subject: not subject)] = ""
+    subject: Annotated[str, Field(exclude_if=not_)] = ""
     """Whose session the segment belongs to, if that is known."""
-    tellers: Annotated[list[str], Field(exclude_if=lambda tellers: not tellers)] = Field(default_factory=list)
+    tellers: Annotated[list[str], Field(exclude_if=not_)] = Field(default_factory=list)
     """The agents of the typed events that this rests on, unless all are the segment's agent."""
     salience: Annotated[Unit | None, Field(exclude_if=lambda salience: salience is None)] = None
     """The mean of what its events say of their own salience; None if none does."""
 
     def __hash__(self) -> int:
-        """Hash by id, so that results of functions on contributions can be cached."""
-        return hash(self.contribution_id)
+        """Hash what tells it from other contributions and from its own corrections, so that results of functions on
+        contributions can be cached and are found without comparing whole contributions."""
+        return hash((self.contribution_id, self.pattern_key, self.last_at, self.outcome))
 
     @property
     def pattern(self) -> Pattern:
@@ -267,7 +269,7 @@ class EvidenceControl(Model):
     partition: int = 0
     partitions: int = 0
     """Of a barrier: from how many partitions of the events topic it comes."""
-    tenant_id: Annotated[str, Field(exclude_if=lambda tenant_id: not tenant_id)] = ""
+    tenant_id: Annotated[str, Field(exclude_if=not_)] = ""
     """Of a barrier: the tenant whose patterns it asks for; empty for all."""
     archived: Archive | None = None
     imported: dict[str, Any] | None = None

@@ -45,7 +45,12 @@ def join_key(*parts: str) -> str:
 
 
 def split_key(key: str) -> Sequence[str]:
-    return [unquote(part) for part in key.split("/")]
+    return [_unquoted(part) if "%" in part else part for part in key.split("/")]
+
+
+@remembered(REMEMBERED)
+def _unquoted(part: str) -> str:
+    return unquote(part)
 
 
 @remembered(REMEMBERED)

@@ -24,6 +24,11 @@ class Form(NamedTuple):
     words: tuple[str, ...]
     """Words before, between and after the slots, one more than there are slots; empty if any text may stand there."""
 
+    @property
+    def shape(self) -> str:
+        """What every ASCII clause that it reads matches, for `intake.scan.finder`."""
+        return f"(?is:^{'.+'.join(self.words)})"
+
     def read(self, clause: str) -> dict[str, str] | None:
         at, start, found = 0, 0, []
         for number, words in enumerate(self.words):

@@ -115,6 +115,7 @@ def _tells(line: str) -> bool:
     return _TELLING.search(line.replace("İ", "i").replace("ı", "i").replace("ſ", "s").lower()) is not None
 
 
+@remembered(2 * MB)  # an open segment is extracted repeatedly
 def what_failed(error: str, output: str) -> str:
     """The telling line of an error's text, or, where that only announces what was run or repeats that it failed, the
     first of the output that says more: its only line does in any language. Where a place in a file or a test is named,

@@ -48,12 +48,12 @@ _TOLD: Final = (
 def claims(text: str, by: str) -> tuple[Claim, ...]:
     """Return the claims. `by`: `user` or `assistant`; a name before the first colon is the speaker. What assistants say
     about themselves, or about what they were told to do, is no claim."""
-    tongue = TONGUES[language_of(text)]
     who = speaker(text)
+    if by != USER and not who and not any(verb in text for verb in _TOLD):
+        return ()
+    tongue = TONGUES[language_of(text)]
     if who:
         text, by = text[len(who) + 1 :].lstrip(), USER
-    if by != USER and not any(verb in text for verb in _TOLD):
-        return ()
     found = list(_settings(without_pasted(text))) if by == USER else []
     corrects = tongue.says["corrects"].match(text) is not None
     ruled = listed(text) if by == USER and not who else None

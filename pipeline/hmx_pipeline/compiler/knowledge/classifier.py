@@ -9,12 +9,16 @@ makes the weights (`classifier.xz`); `tests/quality/statements.md` names the tra
 
 import lzma
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.languages import of_all
 from hmx_pipeline.languages.cues import WIDE
 
@@ -54,33 +58,24 @@ class _Cues(NamedTuple):
     """Kinds of each piece."""
 
 
+@remembered(MB)  # rules ask first, then facts
 def scores(sentence: str) -> Scores:
-    of_rules, of_facts = weights()
-    rule = fact = 0
-    for bucket in set(buckets(sentence)):
-        rule += of_rules[bucket]
-        fact += of_facts[bucket]
-    return Scores(rule, fact)
+    own, (of_rules, of_facts) = buckets(sentence), weights()
+    return Scores(sum(map(of_rules.__getitem__, own)), sum(map(of_facts.__getitem__, own)))
 
 
-def buckets(sentence: str) -> Iterator[int]:
-    """Yield one bucket per feature."""
-    for feature in features(sentence):
-        yield crc32(feature.encode()) % BUCKETS
+def buckets(sentence: str) -> set[int]:
+    """Return the buckets of the features."""
+    return {crc32(feature.encode()) % BUCKETS for feature in _features(sentence)}
 
 
-def features(sentence: str) -> Iterator[str]:
+def _features(sentence: str) -> list[str]:
     sentence = sentence[:LONGEST].rstrip(_ENDS)
     text = _CODE.sub(_NAMED, sentence).lower().replace("’", "'")
     tokens = _TOKEN.findall(text)[:_MANY]
-    yield "all"
-    yield f"long {min(len(tokens) // 4, 8)}"
-    yield from _shape(sentence, tokens)
-    wide = [token for token in tokens if WIDE.match(token)]
-    yield from _cues(tokens)
-    if wide:
-        yield from _pieces(wide)
-    yield from _words(tokens)
+    wide = [token for token in tokens if WIDE.match(token)] if WIDE.search(text) else []
+    return ["all", f"long {min(len(tokens) // 4, 8)}", *_shape(sentence, tokens), *_cues(tokens, wide), *_pieces(wide),
+            *_words(tokens, wide)]  # fmt: skip
 
 
 def _shape(sentence: str, tokens: Sequence[str]) -> Iterator[str]:
@@ -96,25 +91,23 @@ def _shape(sentence: str, tokens: Sequence[str]) -> Iterator[str]:
         yield "loud"
 
 
-def _words(tokens: Sequence[str]) -> Iterator[str]:
-    before = "^"
-    for place, said in enumerate(tokens):
-        if WIDE.match(said):
+def _words(tokens: Sequence[str], wide: Sequence[str]) -> list[str]:
+    before, found = "^", [f"t {' '.join(tokens[:3])}"]
+    for said in tokens:
+        if wide and said in wide:
             before = "~"
             continue
         token = "0" if said.isdecimal() else said
-        yield f"w {token}"
-        yield f"p {before} {token}"
+        found += (f"w {token}", f"p {before} {token}")
         if len(token) > _STEM:
-            yield f"s {token[:_STEM]}"
-        if place == 0:
-            yield f"f {token[-2:]}"
-            yield f"f {token[-3:]}"
+            found.append(f"s {token[:_STEM]}")
         before = token
-    yield f"p {before} $"
-    yield f"t {' '.join(tokens[:3])}"
-    for one, other in zip(tokens, tokens[2:], strict=False):
-        yield f"g {one} {other}"
+    found.append(f"p {before} $")
+    if tokens and tokens[0] not in wide:
+        first = "0" if tokens[0].isdecimal() else tokens[0]
+        found += (f"f {first[-2:]}", f"f {first[-3:]}")
+    found += [f"g {one} {other}" for one, other in zip(tokens, tokens[2:], strict=False)]
+    return found
 
 
 def _pieces(runs: Sequence[str]) -> Iterator[str]:
@@ -122,37 +115,38 @@ def _pieces(runs: Sequence[str]) -> Iterator[str]:
         for size in (1, 2, 3):
             for at in range(len(run) - size + 1):
                 yield f"c {run[at : at + size]}"
+    if not runs:
+        return
     for size in (1, 2, 3, 4, 5, 6):
         yield f"e {runs[-1][-size:]}"
     for size in (1, 2, 3):
         yield f"b {runs[0][:size]}"
 
 
-def _cues(tokens: Sequence[str]) -> Iterator[str]:
-    """Yield the kinds of cues, their positions, and which occur together."""
-    found = list(_found(tokens))
-    kinds = sorted({kind for _, kind in found})
+def _cues(tokens: Sequence[str], wide: Sequence[str]) -> list[str]:
+    """Return the kinds of cues, their positions, and which occur together."""
+    cues = [*_found(tokens, wide)]
+    often = Counter(kind for _, kind in cues)
+    kinds, found = sorted(often), list[str]()
     for at, kind in enumerate(kinds):
-        yield f"k {kind}"
-        yield f"n {kind} {min(sum(one == kind for _, one in found), 4)}"
-        yield f"x {tokens[0]} {kind}"
-        yield from (f"k {kind} {other}" for other in kinds[at + 1 :])
-    opening = [sorted({kind for at, kind in found if at == place}) or ["-"] for place in range(_OPENING)]
-    for many in range(2, _OPENING + 1):
-        yield "q " + " ".join("+".join(those) for those in opening[:many])
+        found += (f"k {kind}", f"n {kind} {min(often[kind], 4)}", f"x {tokens[0]} {kind}")
+        found += [f"k {kind} {other}" for other in kinds[at + 1 :]]
+    opening = [sorted({kind for at, kind in cues if at == place}) or ["-"] for place in range(_OPENING)]
+    those = list(accumulate(map("+".join, opening), "{} {}".format))
+    found += [f"q {each}" for each in those[1:]]
     for kind in opening[0]:
-        yield f"first {kind}"
-        yield f"first {kind} {min(len(tokens) // 4, 5)}"
-        yield f"first {kind} {'code' if _NAMED.strip(' ') in tokens else 'plain'}"
-        yield from (f"first {kind} {other}" for other in kinds)
-    yield from (f"second {kind}" for kind in opening[1])
+        found += (f"first {kind}", f"first {kind} {min(len(tokens) // 4, 5)}")
+        found.append(f"first {kind} {'code' if _NAMED.strip(' ') in tokens else 'plain'}")
+        found += [f"first {kind} {other}" for other in kinds]
+    found += [f"second {kind}" for kind in opening[1]]
+    return found
 
 
-def _found(tokens: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _found(tokens: Sequence[str], wide: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield the position and kind of each cue."""
     known = _known()
     for place, token in enumerate(tokens):
-        if WIDE.match(token):
+        if wide and token in wide:
             yield from ((place, kind) for piece in known.pieces.findall(token) for kind in known.kinds[piece])
         for phrase, kind in known.phrases.get(token, ()):
             if tuple(tokens[place : place + len(phrase)]) == phrase:

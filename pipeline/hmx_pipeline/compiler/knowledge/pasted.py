@@ -203,16 +203,14 @@ def _begins(line: str, following: str | None, *, follows: bool) -> int:
     colon = _COLON.match(line)
     if colon is not None and (follows or line[colon.end() :].strip()) and _introduces(line, colon.end()):
         return colon.end()
-    if follows and not (following or "").strip() and _asks_of(line):
+    if not follows:
+        return -1
+    last = not (following or "").strip()
+    if last and _asks_of(line):
         return len(line)
     handles = _HANDLES.search(line)
-    if not follows or handles is None:
-        return -1
-    return (
-        len(line)
-        if _POINTS.search(line, handles.start()) or (line.endswith("?") and not (following or "").strip())
-        else -1
-    )
+    points = handles is not None and (_POINTS.search(line, handles.start()) or (line.endswith("?") and last))
+    return len(line) if points else -1
 
 
 def _asks_of(line: str) -> bool:

@@ -4,7 +4,8 @@ Each language's forms are data (`[updates]`): `<s>` moved from `<old>` to `<new>
 it wherever it stands. One that names only the thing ends its values for the same predicate.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge.language import DEED, LEAVE, NAME, PLACE, TONGUES, VALUE, Language
@@ -13,6 +14,7 @@ from hmx_pipeline.compiler.knowledge.plain_statements import sentences
 from hmx_pipeline.compiler.knowledge.word_lists import ANYTHING, VAGUE
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.intake.scan import finder
 from hmx_pipeline.languages.detect import language_of
 
 _WORDS: Final = 5
@@ -57,6 +59,8 @@ def read(tongue: Language, said: str) -> Iterator[Update]:
 
 def _changed(tongue: Language, said: str) -> Iterator[Update]:
     plain = tongue.without("fillers", tongue.led(said.strip(_EDGES)))
+    if plain.isascii() and not _shape(tongue.code)(plain):
+        return
     for kind, one in tongue.updates:
         holes = one.read(plain)
         if holes is None or _runs_on(tongue, plain, holes.get("old", "")):
@@ -64,6 +68,12 @@ def _changed(tongue: Language, said: str) -> Iterator[Update]:
         if (update := _update(tongue, kind, holes)) is not None:
             yield update
             return
+
+
+@cache
+def _shape(code: str) -> Callable[[str], bool]:
+    """Return what says of an ASCII sentence whether any form of the language may fit, in a tenth of the time."""
+    return finder(*(one.shape for _, one in TONGUES[code].updates), strict=True)
 
 
 def _runs_on(tongue: Language, said: str, old: str) -> bool:

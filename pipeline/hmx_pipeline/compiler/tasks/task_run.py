@@ -204,14 +204,21 @@ class _EarlierTexts:
 def acts_of(steps: Sequence[Step], actions: Iterable[Action]) -> list[list[Any]]:
     """Return the whole actions, as contributions keep them, with those of their values that an earlier result holds, or
     what a user said after the wish."""
-    earlier = _after_wish(steps)
-    acts = [_with_seen(_act(steps, action), partial(earlier.hold, action.position)) for action in actions]
-    return [[*act, [value for value in act[-1] if _is_wish(steps[earlier.place(value)])]] for act in acts]
+    known, earlier = _known_acts(steps)
+    found = []
+    for action in actions:
+        at = action.position
+        if at not in known:
+            act = _with_seen(_act(steps, action), partial(earlier.hold, at))
+            known[at] = [*act, [value for value in act[-1] if _is_wish(steps[earlier.place(value)])]]
+        found.append(known[at])
+    return found
 
 
-@once
-def _after_wish(steps: Sequence[Step]) -> _EarlierTexts:
-    return _EarlierTexts(steps, [step.index for step in steps if _is_wish(step)][:GOAL_MESSAGES])
+@once  # runs ask, and each failure
+def _known_acts(steps: Sequence[Step]) -> tuple[dict[int, list[Any]], _EarlierTexts]:
+    """Return the acts so far by position, and the texts after the wish."""
+    return {}, _EarlierTexts(steps, [step.index for step in steps if _is_wish(step)][:GOAL_MESSAGES])
 
 
 def _with_seen(act: list[Any], held: Callable[[str], bool]) -> list[Any]:
