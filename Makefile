@@ -19,7 +19,7 @@ override PATH := /usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-slow compiled test-compiled bench quality act \
+.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-slow compiled test-compiled bench quality act \
 	conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
@@ -57,9 +57,16 @@ test-chart: venv  ## the Helm chart, as helm renders it and for several versions
 	@[ -d $(VENV)/chart ] || $(PIP) --require-hashes --target $(VENV)/chart -r tests/chart/requirements.lock
 	@HMX_HELM=$(CURDIR)/build/bin/helm PYTHONPATH=$(VENV)/chart $(BIN)/python -m pytest -m chart tests/chart
 
-test-clients: venv  ## the OpenAPI document by its validator, and a client generated from it against the service
+test-clients: venv  ## the OpenAPI document, a client generated from it, and the pages' producers in Python, JavaScript, Java and Go
 	@[ -d $(VENV)/clients ] || $(PIP) --require-hashes --target $(VENV)/clients -r tests/clients/requirements.lock
 	@HMX_CLIENT_TOOLS=$(CURDIR)/$(VENV)/clients $(BIN)/python -m pytest -m clients tests/clients
+
+test-frameworks: venv  ## adapters of agent frameworks with the real packages, about 1.3 GB of them (needs npm and Node 20)
+	@for name in agents crewai; do [ -d $(VENV)/$$name ] || \
+		$(PIP) --no-deps --require-hashes --target $(VENV)/$$name -r tests/frameworks/$$name.lock; done
+	@[ -d $(VENV)/vercel-ai ] || { mkdir $(VENV)/vercel-ai && cp tests/frameworks/package*.json $(VENV)/vercel-ai && \
+		npm ci --silent --prefix $(VENV)/vercel-ai; }
+	@HMX_FRAMEWORKS=$(CURDIR)/$(VENV) $(BIN)/python -m pytest -m frameworks tests/frameworks
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure
@@ -121,6 +128,7 @@ lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for
 	@$(COMPILE) pyproject.toml --extra archive --extra mcp --extra nats --constraint requirements-dev.lock --output-file requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/chart/requirements.in --constraint requirements-dev.lock --output-file tests/chart/requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/clients/requirements.in --output-file tests/clients/requirements.lock
+	@for name in agents crewai; do $(COMPILE) $(UPGRADE) tests/frameworks/$$name.in --output-file tests/frameworks/$$name.lock; done
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \
 		tests/secrets/requirements.in --output-file tests/secrets/requirements.lock

@@ -89,6 +89,13 @@ class Settings:
     """Claim that names the subject that a JWT is bound to; empty: JWTs are the tenant's, bound to no subject."""
     jwt_scope_claim: str = "scope"
     """Claim that lists a JWT's scopes: read, write, admin, `hmx:` may stand before; empty: JWTs read and write."""
+    mem0: int = 0
+    """1: the service has mem0's routes, /v1/memories/ and /v3/memories/."""
+    openai_upstream: str = ""
+    """Address of a server with OpenAI's API, such as https://api.openai.com/v1, to which the service's
+    /v1/chat/completions passes requests on with memory in them; unset: the service has no such route."""
+    openai_key: str = field(default="", repr=False, metadata=SECRET)
+    """The service's key at this server."""
     rate_limit: int = 60_000
     """Requests per minute and tenant under `/v1`, per process; 0: unlimited."""
     worker_port: int = 8081
@@ -124,6 +131,12 @@ class Settings:
             lacking = "HMX_TLS_KEY" if self.tls_certificate else "HMX_TLS_CERTIFICATE"
             raise SettingsError(f"{lacking} is not set: HTTPS needs both, the certificate and its key")
         self._check_tokens()
+        url = self.openai_upstream
+        if "@" in url:
+            raise SettingsError("HMX_OPENAI_UPSTREAM has a login: put the key into HMX_OPENAI_KEY")
+        secured = url if self.openai_key else url.replace("http:", "https:", 1)
+        if (url or self.openai_key) and not is_trusted_url(secured):
+            raise SettingsError(f"HMX_OPENAI_UPSTREAM={url!r} is no https URL: set it to one, such as https://HOST/v1")
 
     def _check_tokens(self) -> None:
         needed = {name: getattr(self, name) for name in ("jwt_issuer", "jwt_audience", "jwt_tenant_claim")}

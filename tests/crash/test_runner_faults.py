@@ -168,6 +168,22 @@ class DamagedPartition(FakePartition):
         self.fenced += 1
 
 
+class NewerPartition(DamagedPartition):
+    """What begins beyond 0 is of a newer release; its state can be read."""
+
+    def __init__(self, tp: TP) -> None:
+        super().__init__(tp, {tp.partition: False})
+
+    def state_end(self) -> int:
+        return 10
+
+    def process(self, batch: FetchedBatch) -> Mapping[str, int]:
+        if batch.first:
+            raise SetAsideError("of a newer release", 10)
+        self.position = batch.next
+        return {}
+
+
 class Resumed:
     """Remembers which partitions go on."""
 
@@ -208,6 +224,30 @@ def test_a_partition_whose_state_cannot_be_read_is_set_aside_until_it_is_mended_
         await asyncio.wait([aside.task])
         await runner.stop()
 
+    asyncio.run(drive())
+    assert not ended
+
+
+def test_a_partition_with_a_record_of_a_newer_release_is_set_aside_and_the_others_run() -> None:
+    async def drive() -> None:
+        runner = Runner(NewerPartition, quiet, patience_s=0.001, exit_process=ended.append)
+        consumer = Resumed()
+        runner.assigned(consumer, [TP(SESSIONS.source, number) for number in (0, 1)])
+        aside, other = (runner.partitions[TP(SESSIONS.source, number)] for number in (0, 1))
+        await reached(lambda: len(consumer.partitions) == 2)
+        for partition, ends in ((aside, (1, 2)), (other, (1,))):
+            for end in ends:
+                batch = FetchedBatch(partition.tp, partition.epoch, end - 1, end, [Row(end - 1)], 1)
+                assert runner.expect(batch)
+                runner.feed(batch)
+        await reached(lambda: aside.set_aside is not None and other.position == 1)
+        assert (aside.position, runner.working, runner.hungry(4)) == (1, 1, {other.tp})
+        await runner.revoked(consumer)
+        assert aside.task is not None
+        await asyncio.wait([aside.task])
+        await runner.stop()
+
+    ended: list[int] = []
     asyncio.run(drive())
     assert not ended
 

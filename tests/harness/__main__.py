@@ -2,8 +2,8 @@
 
 SECURED=1: on a Kafka with TLS, where each process logs in and has its own rights only.
 
-Exit code: 0 nothing lost, doubled or differing, and nothing left of what was erased; 1 something is, or does not come
-back.
+Exit code: 0 nothing lost, doubled or differing, and nothing left of what was erased or a policy takes; 1 something is,
+or does not come back.
 """
 
 import os
@@ -78,11 +78,13 @@ def show(result: Result) -> None:
         OUT.print(f"{name} ended by itself with {code}: {count} times")
     ruled = ", ".join(f"{count} {verb}" for verb, count in sorted(verdict.ruled.items()))
     OUT.print(f"{verdict.erased} erased, {verdict.receipts} with a receipt at once; rulings: {ruled or 'none'}")
+    OUT.print(f"{verdict.policies} tenants forgot by a policy")
     for detail in verdict.details[:20]:
         OUT.print(detail, markup=False)
     OUT.print(
         f"lost {verdict.lost}, doubled {verdict.doubled}, differing {verdict.differing}, acknowledged and missing"
-        f" {verdict.missing}, erased and still there {verdict.leaked}; seconds: {result.seconds}"
+        f" {verdict.missing}, erased and still there {verdict.leaked}, retained beyond policy {verdict.retained};"
+        f" seconds: {result.seconds}"
     )
     if not verdict.clean:
         OUT.print(f"logs: {result.plan.folder}; again: make crash SEED={result.plan.seed} FAULTS={result.plan.faults}")

@@ -1,10 +1,12 @@
-"""Where what was erased still stands: topics, Redis, logs and every kind of answer; and receipts that are false.
+"""Where what was erased, or taken by a policy, still stands: topics, Redis, logs and every kind of answer; and receipts
+that are false.
 
-Enters: the site at rest, all its topics, and what was erased. Leaves: a line for each place. Compacted topics are read
-as compaction leaves them. The retained ones are left out, as the receipts say, but for what follows from an erasure.
+Enters: the site at rest, all its topics, and what was erased or taken. Leaves: a line for each place. Compacted topics
+are read as compaction leaves them. The retained ones are left out, as the receipts say, but for what follows from an
+erasure.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import httpx
@@ -34,11 +36,12 @@ STANDINGS: Final = ("active", "unresolved", "resolved", "superseded", "withdrawn
 PAGE: Final = 1_000
 
 
-def leaks(site: Site, snapshot: Snapshot, erased: list[Erasing]) -> Iterator[str]:
+def leaks(site: Site, snapshot: Snapshot, erased: list[Erasing], holds: str = "") -> Iterator[str]:
+    """`holds`: a topic that still may."""
     words = [one.word.encode() for one in erased]
     log = b"\n".join(row.value or b"" for part in snapshot.topics[EVENTS] for row in part.rows)
     yield from (f"{word.decode()} has never been in the log: nothing is proven" for word in words if word not in log)
-    for place, text in _written(site, snapshot):
+    for place, text in _written(site, snapshot, [t for t in (ARTIFACTS, KNOWLEDGE, ERASURES, *STATE) if t != holds]):
         low = text.lower()
         yield from (f"{word.decode()} in {place}" for word in words if word in low)
     with httpx.Client(base_url=site.service_url, timeout=ANSWER_S) as client:
@@ -49,9 +52,9 @@ def leaks(site: Site, snapshot: Snapshot, erased: list[Erasing]) -> Iterator[str
             yield f"the receipt of {one.word}: {fault}"
 
 
-def _written(site: Site, snapshot: Snapshot) -> Iterator[tuple[str, bytes]]:
+def _written(site: Site, snapshot: Snapshot, topics: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Everything that must not name what was erased, with its place."""
-    for topic in (ARTIFACTS, KNOWLEDGE, ERASURES, *STATE):
+    for topic in topics:
         for number, part in enumerate(snapshot.topics[topic]):
             rows = part.rows if topic == ERASURES else _compacted(part.rows)
             yield from ((f"{topic}/{number} offset {row.offset}", _whole(row)) for row in rows)
@@ -99,10 +102,14 @@ def _answered(client: httpx.Client, one: Erasing) -> Iterator[str]:
         entries: list[dict[str, Any]] = answer.json().get("entries", [])
         if answer.status_code != 200 or any(one.word in str(entry).lower() for entry in entries):
             yield f"{one.word} in a pack ({answer.status_code})"
+    exported = client.post("/v1/hmx/fingerprints", json={"tier": "full"})
+    if exported.status_code >= 500 or one.word in exported.text.lower():
+        yield f"{one.word} in a fingerprint ({exported.status_code})"
     known: dict[str, Any] = {"text": one.word, "status": list(STANDINGS)}
     for path, parameters in (
         ("/v1/hmx/knowledge", known), ("/v1/hmx/artifacts", {}), ("/v1/hmx/events", {}), ("/v1/artifacts", {}),
-        ("/v1/hmx/tables/sessions", {}), ("/metrics", {}),
+        ("/v1/hmx/tables/sessions", {}), ("/metrics", {}), ("/v1/hmx/subjects", {}), ("/v1/hmx/counts", {}),
+        ("/v1/hmx/dead-letters", {"limit": 100}), ("/v1/hmx/retention", {"policy": "all:1d"}),
         (f"/v1/hmx/sessions/{one.what.get('session', one.word)}", {}),
     ):  # fmt: skip
         answer = client.get(path, params=parameters)

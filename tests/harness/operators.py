@@ -1,12 +1,16 @@
-"""Operators at work under fire: people, sessions and small tenants are erased through the service, records ruled on.
+"""Operators at work under fire: people, sessions and small tenants are erased through the service, records ruled on,
+and tenants forget by policies that commands set.
 
 Enters: the site and a seed. Leaves: an `Erasing` for each that was asked for, with its canary word and the receipt if
 one came. Whatever is erased has a word of its own in its events, its session's name and its subject's; bystanders have
-none. Each request is sent again until it is answered, as a client would.
+none. What a policy takes has its word in its events alone. Each request is sent again until it is answered, as a client
+would.
 """
 
 import itertools
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -24,8 +28,14 @@ from tests.harness.fleet import HarnessError
 from tests.harness.producer import DELIVERY_MS, Acknowledged
 from tests.harness.site import Site
 from tests.support.canaries import session as telling
+from tests.support.pipeline import environment
 
-SCOPES: Final = ("subject", "session", "tenant")
+SCOPES: Final = ("subject", "session", "tenant", "retention")
+POLICIES: Final = (
+    "all:30d", "episodes:30d,artifacts:30d,knowledge:30d", "all:30d,message:7d,knowledge:7d", "sessions:2",
+)  # fmt: skip
+"""Each takes what is 90 days old; some take a part of what is ten days old."""
+DAY_MS: Final = 86_400_000
 PAUSE_S: Final = (0.2, 2.0)
 PATIENCE_S: Final = 150.0
 """Longer than any fault keeps the service or memory from answering."""
@@ -64,6 +74,8 @@ class Operators:
         self._numbers = itertools.count()
         self._failures: list[BaseException] = []
         self.erased: list[Erasing] = []
+        self.retained: list[Erasing] = []
+        """What a tenant's policies take."""
         self.ruled: Counter[str] = Counter()
 
     def start(self) -> None:
@@ -96,7 +108,7 @@ class Operators:
         try:
             with httpx.Client(base_url=self._site.service_url, timeout=ANSWER_S) as client:
                 while True:
-                    self._round(client, dice, SCOPES[at])
+                    (self._retain if SCOPES[at] == "retention" else self._round)(client, dice, SCOPES[at])
                     if self._closing.wait(dice.uniform(*PAUSE_S)):
                         return
         except Exception as error:  # noqa: BLE001 - carried to whoever closes
@@ -104,10 +116,10 @@ class Operators:
 
     def _round(self, client: httpx.Client, dice: random.Random, scope: str) -> None:
         number = next(self._numbers)
-        word = f"zebra{LETTERS[number // 16 % 16]}{LETTERS[number % 16]}wood"
+        word = _word(number)
         tenant = f"small-{number}" if scope == "tenant" else f"people-{number // 6}"
         named = dice.random() < 0.5
-        canaries = _sessions(tenant, f"of-{word}", word, named=named)
+        canaries = _sessions(tenant, f"of-{word}", word, f"session-{word}", named=named)
         self._publish([*canaries, *_bystander(tenant, number)])
         what: Json = {
             "subject": {"subject": f"of-{word}"}, "session": {"session": canaries[0]["session_id"]},
@@ -126,6 +138,38 @@ class Operators:
         self._erase(client, erasing, headers)
         gone = [one for one in canaries if one["event_id"] in erasing.events]
         self._publish([gone[1], {**gone[2], "event_id": f"{gone[2]['event_id']}-late", "sequence": 99}])
+
+    def _retain(self, client: httpx.Client, dice: random.Random, _: str) -> None:
+        """A tenant's policies take what is old, and what comes of that time afterwards; what is new stays."""
+        number = next(self._numbers)
+        word, tenant, policy = _word(number), f"ageing-{number}", dice.choice(POLICIES)
+        named, headers = dice.random() < 0.5, {"X-HMX-Tenant": tenant}
+        aged = _sessions(tenant, f"elder-{number}", word, f"aged-{number}", named=named, age_ms=90 * DAY_MS)
+        newer, new = _bystander(tenant, number, 10 * DAY_MS), _bystander(tenant, number)
+        self._publish([*aged, *newer, *new])
+        for at in {one["session_id"]: one["event_id"] for one in (*aged, *newer, *new)}.values():  # each's last
+            self._asked(lambda at=at: client.get(f"/v1/hmx/events/{at}", headers=headers), "an event")
+        self._rule(client, dice, headers, word)
+        what = {"subject": f"elder-{number}", "session": aged[0]["session_id"], "policy": policy}
+        self.retained.append(Erasing(word, tenant, what, [one["event_id"] for one in aged]))
+        self._commanded("tenant", "set", tenant, f"retention={policy}")
+        while "sessions" in policy and not self._has_left(tenant, newer[0]["timestamp"]):  # of a memory that is whole
+            self._commanded("retention", "apply", tenant)
+        self._publish([aged[1], {**aged[2], "event_id": f"{aged[2]['event_id']}-late", "sequence": 99}])
+
+    def _has_left(self, tenant: str, before: str) -> bool:
+        told = orjson.loads(self._commanded("retention", "plan", tenant, "--json"))
+        return told["before"].get("sessions", "") >= before and not told["leaves"]
+
+    def _commanded(self, *arguments: str) -> str:
+        deadline = time.monotonic() + PATIENCE_S
+        command = (sys.executable, "-m", "hmx_pipeline.cli", *arguments)
+        while time.monotonic() < deadline:
+            ran = subprocess.run(command, env=environment(self._site.settings), capture_output=True, check=False)
+            if ran.returncode == 0:
+                return ran.stdout.decode()
+            time.sleep(1.0)
+        raise HarnessError(f"{' '.join(arguments)} did not succeed: {(ran.stdout + ran.stderr)[-300:]!r}")
 
     def _publish(self, events: list[Json]) -> None:
         for one in events:
@@ -182,15 +226,19 @@ class Operators:
         self.ruled[verb if answer.status_code == 202 else "refused"] += 1
 
 
-def _sessions(tenant: str, subject: str, word: str, *, named: bool) -> list[Json]:
+def _word(number: int) -> str:
+    return f"zebra{LETTERS[number // 16 % 16]}{LETTERS[number % 16]}wood"
+
+
+def _sessions(tenant: str, subject: str, word: str, prefix: str, *, named: bool, age_ms: int = 0) -> list[Json]:
     """Two sessions full of the word; if not `named`, the subject is named by all events but each session's first."""
     told: list[Json] = []
-    for nth, own in enumerate((f"{word}first", f"{word}second")):
-        name = f"session-{own}"
+    for nth, place in enumerate(("first", "second")):
+        own, name = f"{word}{place}", f"{prefix}{place}"
         events = telling(nth, subject, own)
         for text in (f"My {own} desk is in room four.", f"Never sell the {own} chair.", f"We use {own} for billing."):
             events.append({**events[0], "content": {"role": "user", "text": text}})
-        now = int(time.time() * 1_000)
+        now = int(time.time() * 1_000) - age_ms
         for n, one in enumerate(events):
             whose = one["metadata"] if n or named else {}
             told.append(
@@ -200,12 +248,12 @@ def _sessions(tenant: str, subject: str, word: str, *, named: bool) -> list[Json
     return told
 
 
-def _bystander(tenant: str, number: int) -> list[Json]:
+def _bystander(tenant: str, number: int, age_ms: int = 0) -> list[Json]:
     """Somebody whose memory stays, with much the same to do."""
     events = telling(number, f"bystander-{number % 3}", f"amber{number}")
     events.append({**events[0], "content": {"role": "user", "text": "The staging cluster is in Frankfurt."}})
-    now = int(time.time() * 1_000)
-    name = f"stays-{number}"
+    now = int(time.time() * 1_000) - age_ms
+    name = f"stays-{number}" if not age_ms else f"older-{number}"
     return [
         {**one, "tenant_id": tenant, "session_id": name, "event_id": f"{name}-{n}", "sequence": n,
          "timestamp": format_ms(now - 1_000 + n)}

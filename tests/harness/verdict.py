@@ -1,7 +1,7 @@
 """What a run has come to: what the verifier finds in the topics, and whether Kafka kept what it had acknowledged.
 
-What was erased must be found nowhere any more. Enters: the site at rest, the traffic's acknowledgements, and what the
-operators erased. Leaves: a `Verdict`.
+What was erased, or a policy takes, must be found nowhere any more. Enters: the site at rest, the traffic's
+acknowledgements, and what the operators did. Leaves: a `Verdict`.
 """
 
 from contextlib import closing
@@ -17,6 +17,7 @@ from tests.harness.producer import Acknowledged, Place, digest
 from tests.harness.site import Site
 from tests.verifier import Rules, compare
 from tests.verifier.log import read
+from tests.verifier.rules import SESSION_STATE
 
 SHOWN = 200
 
@@ -30,9 +31,13 @@ class Verdict:
     """Acknowledged to the producer, and not in the log."""
     leaked: int = 0
     """Places that still hold what was erased, and receipts that are not genuine."""
+    retained: int = 0
+    """Places that still hold what a tenant's policies take."""
     erased: int = 0
     """Subjects, sessions and tenants."""
     receipts: int = 0
+    policies: int = 0
+    """Tenants that forgot by a policy."""
     ruled: dict[str, int] = field(default_factory=dict)
     records: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -40,7 +45,7 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        return not (self.lost or self.doubled or self.differing or self.missing or self.leaked)
+        return not (self.lost or self.doubled or self.differing or self.missing or self.leaked or self.retained)
 
 
 def judge(site: Site, acknowledged: Acknowledged, operators: Operators) -> Verdict:
@@ -48,15 +53,21 @@ def judge(site: Site, acknowledged: Acknowledged, operators: Operators) -> Verdi
     snapshot = read(settings.kafka_bootstrap, settings.topic_prefix, settings.redis_url)
     report = compare(snapshot, Rules(settings.control_key))
     missing = acknowledged.missing(_log(settings))
-    found = [*leaks(site, snapshot, operators.erased), *archive_faults(site, snapshot, operators.erased)]
+    found = [
+        *leaks(site, snapshot, operators.erased),
+        *archive_faults(site, snapshot, [*operators.erased, *operators.retained]),
+    ]
+    kept = list(leaks(site, snapshot, operators.retained, SESSION_STATE))  # for a day after a session's last event
     return Verdict(
         lost=report.lost,
         doubled=report.doubled,
         differing=report.differing,
         missing=len(missing),
         leaked=len(found),
+        retained=len(kept),
         erased=len(operators.erased),
         receipts=sum(one.receipt is not None for one in operators.erased),
+        policies=len(operators.retained),
         ruled=dict(operators.ruled),
         records=report.records,
         outcomes=dict(sorted(report.outcomes.items())),
@@ -64,6 +75,7 @@ def judge(site: Site, acknowledged: Acknowledged, operators: Operators) -> Verdi
             *map(str, report.faults[:SHOWN]),
             *(f"acknowledged and missing: {at}" for at in missing[:SHOWN]),
             *(f"erased and still there: {place}" for place in found[:SHOWN]),
+            *(f"beyond policy: {place}" for place in kept[:SHOWN]),
         ],
     )
 

@@ -1,14 +1,14 @@
 """One tenant's marks and secrets, planted in every field over every intake, and looked for wherever they must not be.
 
 A mark is what only the watched tenant may see: its ids, its words. A secret nobody may see beyond the events topic and
-its dead letters. Both go in by Kafka, HTTP, NDJSON, WebSocket and the clients' dialect; then every topic, Redis, logs,
-metrics and the answers of every route to another tenant are searched.
+its dead letters. Both go in by Kafka, HTTP, NDJSON, WebSocket, OTLP and the clients' dialect; then every topic, Redis,
+logs, metrics and the answers of every route to another tenant are searched.
 """
 
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -25,8 +25,10 @@ from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 from tests.support.memory import Memory
+from tests.support.model_server import answering
 from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.records import event
+from tests.support.spans import export, span
 from tests.support.topics import read
 
 WAIT_S: Final = 180.0
@@ -128,6 +130,23 @@ def by_dialect(settings: Settings, key: dict[str, str], events: list[dict[str, A
         assert batch["ingested"] == len(captures) - 2
 
 
+def by_otlp(settings: Settings, key: dict[str, str], session: str) -> None:
+    """A chat whose every text is marked, and a tool whose arguments hold a secret."""
+    chat = {
+        "gen_ai.operation.name": "chat", "gen_ai.conversation.id": session, "user.id": f"{MARK} user",
+        "gen_ai.input.messages": json.dumps(
+            [{"role": "user", "parts": [{"type": "text", "content": f"Our heron {MARK} code is {SHAPED}"}]}]
+        ),
+    }  # fmt: skip
+    tool = {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.conversation.id": session, "gen_ai.tool.name": MARK,
+        "gen_ai.tool.call.arguments": json.dumps({"of": MARK, "password": SECRET}), "api_key": SECRET,
+    }  # fmt: skip
+    sent = export([span(1, chat, name=MARK), span(2, tool, name=f"execute_tool {MARK}")])
+    answer = httpx.post(f"{settings.service_url}/v1/traces", json=sent, headers=key, timeout=WAIT_S)
+    assert (answer.status_code, answer.json()) == (200, {})
+
+
 INTAKES: Final[Mapping[str, Send]] = {
     "kafka": by_kafka, "http": by_http, "ndjson": by_ndjson, "websocket": by_websocket, "dialect": by_dialect,
 }  # fmt: skip
@@ -147,11 +166,17 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, dict[str, str
 def pipeline(
     kafka: str, redis_url: str, keys: Mapping[str, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pipeline]:
-    settings = new_settings(kafka, redis_url, api_keys=keys["file"]["path"])
     logs = tmp_path_factory.mktemp("logs")
-    with running(settings, logs, "worker", "materialiser", "service", partitions=2) as made:
+    with ExitStack() as stack:
+        model = stack.enter_context(answering(lambda messages: {"content": json.dumps(messages)}))
+        settings = new_settings(
+            kafka, redis_url, api_keys=keys["file"]["path"], mem0=1, openai_upstream=model, openai_key=SHAPED
+        )
+        made = stack.enter_context(running(settings, logs, "worker", "materialiser", "service", partitions=2))
         for intake, send in INTAKES.items():
             send(settings, keys[WATCHED], marked(intake))
+        by_otlp(settings, keys[WATCHED], f"{MARK} session otlp")
+        httpx.get(f"{settings.service_url}/docs/search", params={"q": f"{MARK} {SECRET}"}, timeout=WAIT_S)
         by_kafka(settings, {}, [one for number in range(8) for one in task(number)])
         # What is refused after the log: another's tenant_id in a record is nobody's mistake there, these are.
         by_kafka(settings, {}, [event("mine", n, tenant_id=OTHER) for n in range(3)])
@@ -198,6 +223,7 @@ def questions(client: httpx.Client, ids: Sequence[str]) -> Iterator[tuple[str, h
     bodies: list[Any] = [
         {"query": WORDS}, {"query": WORDS, "session_id": ids[-1], "agent_id": agent, "token_budget": 9_000},
         {"query": WORDS, "tenant_id": WATCHED}, {"agent_id": agent}, {"agentId": agent}, {},
+        {"messages": [{"role": "user", "content": WORDS}]},
         event("x", tenant_id=WATCHED), {"type": "message", "sessionId": "own", "payload": {"text": "mine"}},
     ]  # fmt: skip
     params = {"session": ids[-1], "type": "task_schema", "status": "active"}
@@ -237,11 +263,14 @@ def test_the_watched_tenant_finds_its_own_on_every_way(
         for intake in INTAKES:
             exported = client.get("/v1/hmx/events", params={"session": f"{MARK} session {intake}"})
             assert len(exported.content.splitlines()) == len(marked(intake)), intake
+        spans = client.get("/v1/hmx/events", params={"session": f"{MARK} session otlp"})
+        assert len(spans.content.splitlines()) > 1
     assert found >= {
         "GET /v1/hmx/events", "GET /v1/hmx/stream", "POST /v1/hmx/context-packs", "GET /v1/hmx/events/{event_id}",
         "GET /v1/hmx/contributions/{contribution_id}", "GET /v1/hmx/knowledge/{record_id}", "GET /v1/hmx/artifacts",
         "GET /v1/hmx/artifacts/{artifact_id}", "POST /v1/synthesize", "GET /v1/artifacts",
         "GET /v1/artifacts/{source_id}", "GET /v1/hmx/tables/sessions", "GET /v1/hmx/sessions/{session_id}",
+        "POST /v1/chat/completions", "POST /v3/memories/search/", "POST /v3/memories/", "GET /v1/memories/{memory_id}/",
     }  # fmt: skip
     for topic in (EVENTS, EVENTS_DLQ):
         held = [m for messages in read(settings, topic).values() for m in messages]

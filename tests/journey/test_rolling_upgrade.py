@@ -1,18 +1,23 @@
 """Two workers of a group, the newer one with a newer format of the state: they take partitions over from each other and
-back, and nothing is lost or doubled. The older one never touches what the newer one has written."""
+back, and nothing is lost or doubled. The older one never touches what the newer one has written, nor rejects what it
+does not know of an operator."""
 
 from pathlib import Path
 
 from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.headers import origin_of
+from hmx_pipeline.intake.control_records import barrier
+from hmx_pipeline.kafka.control_producer import append_control
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.local.samples import sample_events
 from hmx_pipeline.observe.process_reader import readiness
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.state_formats import STATE_FORMAT
-from hmx_pipeline.topology import STAGES
+from hmx_pipeline.topology import EPISODES, EVENTS_DLQ, STAGES
 from tests.support.pipeline import new_settings, running
 from tests.support.state import latest, sound
+from tests.support.topics import headers_of, read
 from tests.support.waiting import until
 
 PARTITIONS = 4
@@ -29,6 +34,15 @@ from hmx_pipeline.cli.app import main
 main()
 """
 """A release whose state has one format more; it reads white space at a record's end, and writes none."""
+
+
+OBEYING = """
+from hmx_pipeline.intake import control_records
+control_records._KINDS |= {"x-hmx-later"}
+from hmx_pipeline.cli.app import main
+main()
+"""
+"""A release that knows one operator's event more."""
 
 
 def formats(settings: Settings) -> set[int]:
@@ -68,3 +82,30 @@ def test_a_rolling_upgrade_to_another_format_loses_and_doubles_nothing(
         wait_for_all(settings)
         assert formats(settings) == {STATE_FORMAT + 1}
         sound(settings)
+
+
+def test_an_operators_event_that_an_older_worker_does_not_know_waits_for_a_newer_one(
+    kafka: str, redis_url: str, tmp_path: Path
+) -> None:
+    settings = new_settings(kafka, redis_url)
+    (newer_port,) = free_ports(1)
+    old, samples = f"http://127.0.0.1:{settings.worker_port}", sample_events()
+    with running(settings, tmp_path, "worker", "materialiser", partitions=PARTITIONS) as pipeline:
+        asked = barrier("b", 0, 0).replace(b"x-hmx-barrier", b"x-hmx-later")
+        append_control(settings, "later", [(0, asked)])
+        publish(samples, settings)
+        until(lambda: "this release knows no x-hmx-later" in readiness(old)[1], "the older worker sets it aside")
+        assert pipeline.processes["worker"].poll() is None
+
+        def released() -> int:
+            return sum(len(messages) for messages in read(settings, EPISODES).values())
+
+        until(lambda: released() > 0, "the other partitions go on")
+        waiting = released()
+        pipeline.stop("worker")
+        pipeline.start("worker-2", program=("-c", OBEYING), worker_port=newer_port)
+        wait_for_all(settings)
+        assert released() > waiting
+        letters = [origin_of(headers_of(m)) for own in read(settings, EVENTS_DLQ).values() for m in own]
+        assert letters
+        assert (0, 0) not in letters

@@ -175,7 +175,7 @@ def test_a_barrier_waits_for_no_pause() -> None:
 
 
 def test_of_a_long_chain_the_oldest_versions_are_erased_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hmx_pipeline.stages.patterns.ARTIFACT_VERSIONS", 3)
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_compiling.ARTIFACT_VERSIONS", 3)
     ran = run(PatternsFold, records([success(n) for n in range(40)], PATTERN_DEBOUNCE_MS * 2))
     chain = sorted(map(orjson.loads, after_compaction(ran).values()), key=lambda a: a["version"])
     assert [a["status"] for a in chain] == ["superseded"] * 3 + ["active"]

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import hmx_pipeline
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.packs.assemble import assemble
@@ -23,6 +24,8 @@ from tests.support.talk import said
 
 LOCK = Path(__file__).parents[2] / "requirements.lock"
 MODELS = {"openai", "anthropic", "torch", "transformers", "tensorflow", "litellm", "cohere", "mistralai", "ollama"}
+
+WEIGHTS = {".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pkl", ".pt", ".pth", ".safetensors", ".tflite"}
 
 
 def refuse(*_: Any, **__: Any) -> None:
@@ -48,6 +51,13 @@ def test_without_a_network_all_is_learnt_and_answered(monkeypatch: pytest.Monkey
     pack = assemble(request, plan(request), memory)
     assert {"artifact", "memory"} <= {entry.source_type for entry in pack.entries}
     assert msgspec.json.decode(pack.to_json())["entries"]
+
+
+@pytest.mark.requirement("O-01")
+def test_no_model_lies_among_the_modules_and_their_data() -> None:
+    files = [file for file in Path(hmx_pipeline.__file__).parent.rglob("*") if file.is_file()]
+    assert len(files) > 200
+    assert not [file for file in files if file.suffix in WEIGHTS or file.stat().st_size > 2_000_000]
 
 
 @pytest.mark.requirement("O-01")

@@ -309,7 +309,7 @@ ATTACKS += (
 )
 
 
-def _told(attack: Attack) -> Events:
+def attacked(attack: Attack) -> Events:
     own = _session("own", "u1", *map(_message, OWN))
     other = _session("other", "u3", _message("My favourite colour is green."), at=1)
     return [*own, *other, *attack.events]
@@ -348,7 +348,7 @@ def _pack(learnt: _Learnt, subject: str) -> ContextPack:
 _GUARDED = frozenset((Section.CORE, Section.CONSTRAINTS, Section.FACTS, Section.GOALS))
 
 
-def _said(pack: ContextPack) -> Iterator[str]:
+def guarded(pack: ContextPack) -> Iterator[str]:
     for entry in pack.entries:
         if entry.section in _GUARDED:
             yield f"{entry.section}: {entry.content}"
@@ -358,11 +358,11 @@ def _said(pack: ContextPack) -> Iterator[str]:
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_what_an_attack_says_reaches_no_rule_and_no_fact_of_others(attack: Attack) -> None:
-    learnt = _learnt(_told(attack))
+    learnt = _learnt(attacked(attack))
     for subject in ("u1", "u3", ""):
-        found = [told for told in _said(_pack(learnt, subject)) if attack.mark in told.casefold()]
+        found = [told for told in guarded(_pack(learnt, subject)) if attack.mark in told.casefold()]
         assert not found, f"pack of {subject or 'nobody'}"
-    own = " ".join(_said(_pack(learnt, "u1")))
+    own = " ".join(guarded(_pack(learnt, "u1")))
     assert "Postgres" in own, "what the attacked said stands"
     assert "sk for approval before deleting customer data" in own
 
@@ -393,48 +393,50 @@ _OF_NOBODY = {
 
 @pytest.mark.parametrize("name", _OF_NOBODY)
 def test_what_an_agent_says_that_nobody_trusts_reaches_no_subject_if_it_names_none(name: str) -> None:
-    learnt = _learnt(_told(Attack(name, _OF_NOBODY[name])))
+    learnt = _learnt(attacked(Attack(name, _OF_NOBODY[name])))
     for subject in ("u1", "u3"):
         pack = _pack(learnt, subject)
         assert not [each.content for each in pack.entries if MARK in each.content.casefold()]
-        assert not [told for told in _said(pack) if MARK in told.casefold()]
+        assert not [told for told in guarded(pack) if MARK in told.casefold()]
 
 
 @pytest.mark.parametrize(
     "name", ["a flood of decisions of nobody", "a typed decision of nobody", "a handoff of nobody"]
 )
 def test_it_is_there_for_who_names_no_subject_and_in_a_tenant_without_subjects(name: str) -> None:
-    learnt = _learnt(_told(Attack(name, _OF_NOBODY[name])))
-    assert [told for told in _said(_pack(learnt, "")) if MARK in told.casefold()]
+    learnt = _learnt(attacked(Attack(name, _OF_NOBODY[name])))
+    assert [told for told in guarded(_pack(learnt, "")) if MARK in told.casefold()]
     alone = _learnt(_OF_NOBODY[name])
-    assert [told for told in _said(_pack(alone, "u1")) if MARK in told.casefold()]
+    assert [told for told in guarded(_pack(alone, "u1")) if MARK in told.casefold()]
     assert not [one for one in alone.known if UNCONFIRMED in one.body]
     assert not [one for one in alone.artifacts if UNCONFIRMED in one.metadata]
 
 
 def test_what_two_subjects_decide_is_there_for_a_third() -> None:
     events = [*_decided("u2", 6), *_decided("u4", 6)]
-    assert [told for told in _said(_pack(_learnt(_told(Attack("none", events))), "u3")) if MARK in told.casefold()]
+    assert [told for told in guarded(_pack(_learnt(attacked(Attack("none", events))), "u3")) if MARK in told.casefold()]
 
 
 NAMELESS = _session("nameless", "", _message(f"{RULE} {BAN}"), at=10)
 
 
 def test_a_rule_that_nobody_in_particular_states_binds_no_subject() -> None:
-    learnt = _learnt(_told(Attack("none", NAMELESS)))
+    learnt = _learnt(attacked(Attack("none", NAMELESS)))
     for subject in ("u1", "u3"):
         pack = _pack(learnt, subject)
-        assert not [told for told in _said(pack) if MARK in told.casefold()]
+        assert not [told for told in guarded(pack) if MARK in told.casefold()]
         assert {one.drop_reason for one in pack.dropped_entries or ()} >= {DropReason.PROVENANCE_FAILED}
-    assert [told for told in _said(_pack(learnt, "")) if MARK in told.casefold()], "it is one for those without a name"
+    assert [told for told in guarded(_pack(learnt, "")) if MARK in told.casefold()], (
+        "it is one for those without a name"
+    )
     alone = _learnt(NAMELESS)
     assert not [one for one in alone.known if UNCONFIRMED in one.body], "a tenant without subjects is as ever"
 
 
 def test_three_subjects_make_it_a_rule_for_all() -> None:
     events = [one for n in range(3) for one in _session(f"q{n}", f"q{n}", _message(RULE), at=20 + n)]
-    learnt = _learnt(_told(Attack("none", [*NAMELESS, *events])))
-    assert [told for told in _said(_pack(learnt, "u1")) if RULE.rstrip(".") in told]
+    learnt = _learnt(attacked(Attack("none", [*NAMELESS, *events])))
+    assert [told for told in guarded(_pack(learnt, "u1")) if RULE.rstrip(".") in told]
 
 
 def _ledger(subject: str) -> list[KnowledgeRecord]:
@@ -445,7 +447,9 @@ def _ledger(subject: str) -> list[KnowledgeRecord]:
         "authority_status": "non_authoritative",
     }
     told = _session("ledger", subject, {"event_type": "memory.reinforcement", "content": content}, at=10)
-    return [one for one in _learnt(_told(Attack("none", told))).known if one.body.get("entity_type") == "reinforcement"]
+    return [
+        one for one in _learnt(attacked(Attack("none", told))).known if one.body.get("entity_type") == "reinforcement"
+    ]
 
 
 def test_the_ledger_of_all_takes_no_word_of_who_may_be_anybody() -> None:
@@ -454,8 +458,10 @@ def test_the_ledger_of_all_takes_no_word_of_who_may_be_anybody() -> None:
 
 
 def test_the_suite_can_fail() -> None:
-    events = _told(Attack("none", _session("plain", "u1", _message(RULE), _message("We use Exfil for mail."), at=10)))
-    assert any(MARK in told.casefold() for told in _said(_pack(_learnt(events), "u1")))
+    events = attacked(
+        Attack("none", _session("plain", "u1", _message(RULE), _message("We use Exfil for mail."), at=10))
+    )
+    assert any(MARK in told.casefold() for told in guarded(_pack(_learnt(events), "u1")))
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 40
     assert all(orjson.dumps(attack.events) for attack in ATTACKS)
 
@@ -472,16 +478,16 @@ def _trusting(events: Events, agent: str) -> list[KnowledgeRecord]:
 
 def test_a_trusted_agent_outweighs_what_a_subject_states_and_nobody_else_does() -> None:
     state = _typed("state_change", "deployer", key="staging database", to="Mongo")
-    events = _told(Attack("none", _session("state", "", state, at=10)))
+    events = attacked(Attack("none", _session("state", "", state, at=10)))
     trusting = _pack(_Learnt([one for one in _trusting(events, "deployer") if one.status in HOLDS], []), "u1")
-    (mongo,) = [told for told in _said(trusting) if "Mongo" in told or "Postgres" in told]
+    (mongo,) = [told for told in guarded(trusting) if "Mongo" in told or "Postgres" in told]
     assert "Mongo" in mongo
-    (postgres,) = [told for told in _said(_pack(_learnt(events), "u1")) if "Mongo" in told or "Postgres" in told]
+    (postgres,) = [told for told in guarded(_pack(_learnt(events), "u1")) if "Mongo" in told or "Postgres" in told]
     assert "Postgres" in postgres
 
 
 def test_a_rule_binds_the_subject_that_states_it() -> None:
-    learnt = _learnt(_told(Attack("none", [])))
+    learnt = _learnt(attacked(Attack("none", [])))
     (own,) = _pack(learnt, "u1").decision_constraints or []
     assert not own.override_allowed
     assert not _pack(learnt, "u3").decision_constraints

@@ -27,7 +27,9 @@ from hmx_pipeline.service.hippocortex.minting import Minted
 from hmx_pipeline.stages import session_owners
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.store.erased_memory import Erasures
-from hmx_pipeline.store.subject_view import sees_knowledge
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.subject_view import SubjectView, sees_knowledge
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 from tests.pure.packs.test_assemble import ask, some
 from tests.support import canaries
@@ -256,6 +258,18 @@ def test_a_subject_does_not_see_what_its_tenant_shares_no_more() -> None:
     assert sees_knowledge({"status": "withdrawn", "subject_id": "u1"}, "u1")
     assert sees_knowledge({"status": "active"}, "u1")
     assert not sees_knowledge({"status": "active", "subject_id": "u2"}, "u1")
+
+
+@pytest.mark.parametrize(("subject", "sees"), [("u1", False), ("", True), (None, True)])
+def test_a_subject_is_shown_no_record_that_nobody_in_particular_states(subject: str | None, sees: bool) -> None:
+    """Packs leave it out, and so do lists, single records and streams."""
+    stated = {"status": "active", "body": {"authority": "assistant", "unconfirmed": True}}
+    trusted = {"status": "active", "body": {"authority": "agent", "unconfirmed": True}}
+    view = SubjectView(Store(None, Keys("")), "acme", subject)
+    assert subject is None or sees_knowledge(stated, subject) == sees
+    assert subject is None or sees_knowledge(trusted, subject)
+    assert view.sees_artifact({"metadata": {"unconfirmed": True}}) == sees
+    assert view.sees_artifact({"metadata": {}})
 
 
 # erasures

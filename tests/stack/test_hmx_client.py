@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import hmx_client
-from hmx_client import AsyncClient, Client, HmxError, calls, message
+from hmx_client import AgentMemory, AsyncClient, Client, HmxError, calls, message
 from hmx_pipeline.settings import Settings
 from tests.support.pipeline import new_settings, running
 from tests.support.waiting import until
@@ -59,6 +59,18 @@ def test_all_of_it_may_be_awaited(settings: Settings) -> None:
                 await memory.artifact("none")
 
     asyncio.run(asked())
+
+
+def test_an_agent_recalls_what_it_told_and_nothing_of_another_person(settings: Settings) -> None:
+    question = "Where is the staging cluster?"
+    with AgentMemory(settings.service_url, tenant="initech", subject="ann") as anns:
+        anns.said("c1", "user", "The staging cluster is in Frankfurt.", "1")
+        anns.tell("c1", "message", {"role": "user", "text": "x" * 3_000_000}, "2")
+        assert anns.flush(60)
+        assert (anns.lost, anns.refused) == (0, 1), "an event of 3 MB is refused, and the other is not"
+        until(lambda: "Frankfurt" in anns.recall(question), "memory has it")
+    with AgentMemory(settings.service_url, tenant="initech", subject="bob") as bobs:
+        assert "Frankfurt" not in bobs.recall(question)
 
 
 def test_it_needs_nothing_of_the_pipeline() -> None:

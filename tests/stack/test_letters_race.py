@@ -8,12 +8,12 @@ import orjson
 import pytest
 
 from hmx_pipeline.audit import dead_letter_replay
-from hmx_pipeline.audit.dead_letter_policy import LetterFilter
 from hmx_pipeline.audit.dead_letter_replay import TAKEN_OVER, ReplaySummary, send_back
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.headers import header
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.queries.dead_letter_policy import LetterFilter
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 from tests.support.pipeline import create_topics, new_settings

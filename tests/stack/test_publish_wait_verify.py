@@ -174,6 +174,14 @@ def test_wait_says_that_all_is_there_and_what_became_of_it(pipeline: Pipeline) -
     assert "`hmx dlq`" in shown.stdout
 
 
+def test_publish_tells_what_became_of_what_it_sent_alone(pipeline: Pipeline) -> None:
+    lines = b"\n".join([*session(3, tenant_id="alone"), b"no JSON"])
+    first, again = (hmx(pipeline.settings, "publish", "--wait", "-", input=lines) for _ in range(2))
+    assert "events: 4 since then: 3 released, 1 rejected (1 not_json)" in first.stdout
+    assert "events: 4 since then: 3 duplicate, 1 rejected (1 not_json)" in again.stdout
+    assert "`hmx dlq`" in again.stdout
+
+
 def test_without_a_command_it_says_where_things_stand_and_what_to_do_next(
     pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

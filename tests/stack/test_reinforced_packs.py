@@ -12,10 +12,12 @@ from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.ledger import memory_hash
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EVENTS
 from tests.support.memory import Memory
 from tests.support.pipeline import new_settings, running
 from tests.support.records import START_MS, event
 from tests.support.service import is_problem, serving
+from tests.support.topics import read
 
 SAID = ("The staging cluster is in Frankfurt.", "The backup cluster is in Dublin.", "The test cluster is in Oslo.")
 QUESTION = {"query": "Where is the cluster?", "fill": "budget"}
@@ -64,6 +66,9 @@ def test_a_pack_reinforces_what_it_shows_by_one_event_that_only_one_profile_feel
                 client, sections=["facts"], query=f"Where is the {named(client, chosen)} cluster?", surfaces=True
             )
         wait_for_all(settings)
+        events = [orjson.loads(m.value() or b"{}") for own in read(settings, EVENTS).values() for m in own]
+        surfaced = [one["content"] for one in events if one.get("event_type") == "memory.reinforcement"]
+        assert [(one["kind"], len(one["targets"])) for one in surfaced] == [("surfaced", len(shown))] * 3
         found = ledger(settings, redis_url)
         assert found.keys() == {memory_hash(name) for _, name, _ in shown}
         assert found[memory_hash(chosen)]["surfaced"] == 3

@@ -47,7 +47,7 @@ def settings(
 ) -> Iterator[Settings]:
     """With tokens, those who are bound to a subject show one; the tenant's keys stay keys."""
     file = tmp_path_factory.mktemp("keys") / "keys"
-    made = new_settings(kafka, redis_url, api_keys=str(file))
+    made = new_settings(kafka, redis_url, api_keys=str(file), mem0=1)
     if request.param == "tokens":
         file.with_name("jwks").write_bytes(orjson.dumps(ISSUER.jwks()))
         made = replace(made, jwt_issuer=ISSUER.issuer, jwt_audience=AUDIENCE, jwt_jwks=str(file.with_name("jwks")))

@@ -53,6 +53,17 @@ def test_a_known_unknown_is_found(asked: Memory, query: str, wanted: str) -> Non
     assert [one for one in told if wanted in one], told
 
 
+@pytest.mark.requirement("R-11")
+@pytest.mark.parametrize("status", ["validated", "proposed", "rejected"])
+def test_a_pack_reads_skills_and_changes_nothing(memory: Memory, status: str) -> None:
+    skill = {"skill_id": "t", "summary": "Write the failing test first.", "procedure": ["x"], "citations": ["e"]}
+    memory.write(*both_stages([event("s", 0, event_type=f"skill.{status}", content=skill)]))
+    before = memory.dump()
+    entries = memory.pack("Write the failing test first", include=["diagnostic"]).entries
+    assert any("failing test" in one.content for one in entries) == (status != "rejected")
+    assert memory.dump() == before
+
+
 def test_who_names_the_topic_is_told_the_one_that_is_about_it_first(asked: Memory) -> None:
     first, *_ = [
         e.content for e in asked.pack("What is still open about the payment webhook?", fill="relevant").entries

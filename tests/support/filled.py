@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from hmx_pipeline.audit.source_rows import row_of
 from hmx_pipeline.contracts.keys import partition_of
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer, produce, read_partition
 from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.queries.rejected_records import row_of
 from hmx_pipeline.runtime.transaction import Transactions
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.executor import Executor

@@ -237,7 +237,8 @@ def _field_docs() -> dict[str, str]:
 
 def routes() -> str:
     """From the OpenAPI document; the WebSocket, which OpenAPI does not know, stands at the end."""
-    service = create_app(Settings(kafka_bootstrap="localhost:1", redis_url="redis://localhost:1"))
+    away = {"kafka_bootstrap": "localhost:1", "redis_url": "redis://localhost:1"}
+    service = create_app(Settings(**away, mem0=1, openai_upstream="http://localhost:1"))
     rows = [
         (
             f"`{method.upper()} {path}`",
@@ -319,14 +320,15 @@ def redis_keys() -> str:
     """Every key of the layout: how it ends, its type, what it holds."""
     rows = []
     for keys in (Keys(), Keys().tenant("tenant")):
-        for name, member in inspect.getmembers(type(keys)):
-            kind, colon, holds = (inspect.getdoc(member) or "").partition(": ")
+        for name, member in vars(type(keys)).items():
+            told = getattr(member, "holds", None) or inspect.getdoc(member) or ""
+            kind, colon, holds = told.partition(": ")
             if name.startswith("_") or not colon or kind not in ("String", "Hash", "List", "Set", "Sorted set"):
                 continue
             key = getattr(keys, name)
             if callable(key):
-                given = inspect.signature(key).parameters
-                key = key(*({"partition": "0", "kind": "event"}.get(argument, f"<{argument}>") for argument in given))
+                named = getattr(member, "named", None) or next(iter(inspect.signature(key).parameters))
+                key = key({"partition": "0", "kind": "event"}.get(named, f"<{named}>"))
             shown = unquote(key.decode()).removeprefix(f"{Keys().root}:")
             rows.append((f"`{shown}`", kind, holds))
     return table(("key", "type", "holds"), sorted(rows))

@@ -174,7 +174,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         return lambda text: list(found) if hasattr(found := function(text), "__next__") else found
 
     plain = (
-        masking.mask_ids, masking.mask, masking.mask_code, masking.telling_line, masking.found_fault,
+        masking.mask_ids, masking.mask, masking.telling_line,
         masking.unlabelled, masking.readable,
         masking.sentence, intent.stem, intent.verb_class, intent.content_words, intent.plain_stems,
         intent.plain_words, intent.intent, intent.question_key, intent.option_key, verbs.tool_of,

@@ -7,11 +7,12 @@ both find near is near. Takes a minute or two.
 """
 
 import json
+import lzma
 import re
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -57,7 +58,7 @@ def main(glove: str, wordllama: str) -> None:
     stems = _stems(words)
     names = sorted(stems)
     both = [_of_stems(_apart(vectors), [stems[name] for name in names]) for vectors in (first, second)]
-    FILE.write_bytes(related_words.packed({name: dict(near) for name, near in _near(names, *both)}))
+    FILE.write_bytes(packed({name: dict(near) for name, near in _near(names, *both)}))
 
 
 def _first(file: Path) -> tuple[list[str], Matrix]:
@@ -151,6 +152,19 @@ def _near(names: Sequence[str], first: Matrix, second: Matrix) -> Iterator[tuple
                 names[place],
                 [(names[others[i]], min(related_words.UNIT - 1, int(related_words.UNIT * how[i]))) for i in nearest],
             )
+
+
+def packed(near: Mapping[str, Mapping[str, int]]) -> bytes:
+    """Serialise the table: sorted stems, one per line; then for each the indexes of near stems, then their
+    similarities."""
+    stems = sorted(near)
+    places = {stem: place for place, stem in enumerate(stems)}
+    others, nearness = np.zeros((2, len(stems), related_words.MOST), np.uint16)
+    for place, stem in enumerate(stems):
+        for column, (other, how) in enumerate(near[stem].items()):
+            others[place, column], nearness[place, column] = places[other], how
+    tables = others.astype("<u2").tobytes() + nearness.astype(np.uint8).tobytes()
+    return lzma.compress("\n".join(stems).encode() + b"\n\n" + tables, preset=9 | lzma.PRESET_EXTREME)
 
 
 if __name__ == "__main__":

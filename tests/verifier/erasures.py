@@ -5,10 +5,11 @@ fails.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key
+from tests.verifier.cuts import RETENTION, Policies
 
 Json = Mapping[str, Any]
 
@@ -28,6 +29,9 @@ class Erased(NamedTuple):
     partition: int
     before: int
     """The erasure's own offset there."""
+    policy: str = ""
+    cuts: Mapping[str, int] = {}
+    """Of a tenant's retention, which has no marks (see cuts)."""
 
     def covers(self, session_id: str, subject: str) -> bool:
         names = [("session", session_id), ("tenant", ""), *([("subject", subject)] if subject else [])]
@@ -69,5 +73,11 @@ def asked(content: Json, partition: int, offset: int) -> Erased:
 
 
 def read_mark(fields: Json) -> Erased:
-    names: Iterable[str] = Erased._fields
-    return Erased(**{name: frozenset(fields[name]) if name == "marks" else fields[name] for name in names})
+    told: dict[str, Any] = {name: fields[name] for name in Erased._fields if name in fields}
+    return Erased(**(told | {"marks": frozenset(fields["marks"])}))
+
+
+def retained(tenant_id: str, policies: Policies, partition: int) -> Erased:
+    """As a tenant's retention stands on topics."""
+    at, cuts = max(policies.moments.values(), default=0), dict(policies.moments)
+    return Erased(RETENTION, tenant_id, at, frozenset(), partition, 0, policies.text, cuts)

@@ -131,7 +131,7 @@ def named_subject(event: Event) -> str:
     return ""
 
 
-def episode(event: Event, partition: int, index: int, run: int, late: bool, subject: str) -> bytes:
+def episode(event: Event, partition: int, index: int, run: int, late: bool, subject: str, claims: int) -> bytes:
     """The EpisodeTrace of HMX-E §10; what it has no field for stands in `metadata.hmx`, after the event's own or in
     the place of what the event has there."""
     raw = _members(event.value)
@@ -146,6 +146,7 @@ def episode(event: Event, partition: int, index: int, run: int, late: bool, subj
     if "hmx" in theirs:
         own["shadowed"] = theirs["hmx"]
     own |= {"subject": subject} if subject and not named_subject(event) else {}
+    own |= {"claims": claims} if claims else {}
     if "hmx" in theirs:
         both = _dump(theirs | {"hmx": msgspec.Raw(_dump(own))})
     else:

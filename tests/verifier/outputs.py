@@ -185,11 +185,11 @@ def _mark_key(erased: Erased) -> bytes:
 
 
 def compare_erasures(report: Report, number: int, made: Made, part: Part) -> None:
-    """What readers are told to forget: a mark for each erasure that has passed."""
+    """What readers are told to forget: a mark for each erasure that has passed, and for each day of a retention."""
     expected = []
-    for erased in made.erased:
+    for origin, erased in made.erased:
         value = ErasureMark.model_validate(erased.told()).to_json()
-        expected.append(Item((number, erased.before), Says(_mark_key(erased), value, (JSON,)), f"of {erased.before}"))
+        expected.append(Item((number, origin), Says(_mark_key(erased), value, (JSON,)), f"of {origin}"))
     found = [_item_of(row, Says(row.key, row.value, (row.header("content-type"),))) for row in part.rows]
     align(report, f"{ERASURES}/{number}", expected, found, _differ)
     report.compared["marks of erasures"] += len(found)

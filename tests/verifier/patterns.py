@@ -49,6 +49,7 @@ from hmx_pipeline.contracts.limits import (
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.contracts.ruling import Ruling
+from tests.verifier.cuts import RETENTION, latest, taken, takes_contribution
 from tests.verifier.erasures import Erased, read_mark
 from tests.verifier.log import Row
 from tests.verifier.rules import CONTROLS
@@ -226,6 +227,8 @@ class Patterns:
         """By tenant, what operators have set for it, and where."""
         self._erasures: dict[str, dict[str, tuple[int, Erased]]] = {}
         """Of each tenant by id, and until when each is remembered."""
+        self._cuts: dict[str, dict[str, int]] = {}
+        """By tenant, before when nothing of a class stays."""
         self._named: dict[str, str] = {}
         """The subject that each kept contribution names, by evidence key."""
         self._subjects: dict[str, list[tuple[int, int]]] = {}
@@ -318,6 +321,10 @@ class Patterns:
         pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
         key = evidence_key(contribution)
         self.counts["withdrawn" if contribution.withdrawn else "contributed"] += 1
+        fields, known = orjson.loads(row.value or b""), self._standing(pattern, row.offset)
+        if not known and (policy := takes_contribution(self._cuts.get(contribution.tenant_id, {}), fields)):
+            self.counts[f"forgotten_by_{policy}"] += 1
+            return
         if self._is_somebodys(row.offset, contribution):
             return
         if key not in pattern.kept and (loser := self._loser(pattern, key)) is not None:
@@ -485,6 +492,8 @@ class Patterns:
         self.counts["control"] += 1
         if control.archived is not None:
             self._decision(row, control.archived)
+        elif control.erased is not None and control.erased.erasure_id == RETENTION:
+            self._retain(row, control.erased.tenant_id, control.erased.cuts)
         elif control.erased is not None:
             self._erase(row, read_mark(control.erased.model_dump()), control.partitions)
         elif control.settings is not None:
@@ -622,6 +631,40 @@ class Patterns:
                 one.rulings.append((row.offset, tuple(_ruling_without(taken, ruling) for ruling in rulings)))
         self.counts["erased_contribution"] += len(gone)
         self._erasures.setdefault(erased.tenant_id, {})[erased.erasure_id] = (self.clock + ERASURE_KEPT_MS, erased)
+
+    def _retain(self, row: Row, tenant_id: str, cuts: dict[str, int]) -> None:
+        """What a cut takes goes as if erased, but for what a ruling holds that is not too old itself."""
+        before = self._cuts.get(tenant_id, {})
+        self._cuts[tenant_id] = latest([before, cuts])
+        if self._cuts[tenant_id] == before:
+            return
+        own = {name: one for name, one in self.patterns.items() if one.tenant_id == tenant_id}
+        stand = {name: self._standing(one, row.offset + 1) for name, one in own.items() if one.ruled(row.offset + 1)}
+        gone = [
+            (one, key, policy)
+            for name, one in sorted(own.items())
+            for key, value in sorted(one.last().items())
+            if not stand.get(name) and (policy := takes_contribution(self._cuts[tenant_id], orjson.loads(value)))
+        ]
+        stale = {name for one, _, _ in gone for name in self._compiled_with(one)}
+        for one, key, policy in gone:
+            self._lose(row.offset, one, key)
+            self.counts[f"forgotten_by_{policy}"] += 1
+        for name in stale | stand.keys():
+            one, left = self.patterns[name], stand.get(name, ())
+            if name not in stale and left == one.ruled(row.offset + 1):
+                continue
+            one.forgets, one.speak_at = one.forgets or not left, self.clock
+            heapq.heappush(self._timers, (self.clock, f"p/{name}"))
+            if left != one.ruled(row.offset + 1):
+                one.rulings.append((row.offset, left))
+                if not (left or one.archived or one.gifts):
+                    self._decided[tenant_id].discard(name)
+
+    def _standing(self, pattern: Pattern, before: int) -> tuple[Ruling, ...]:
+        """What operators had ruled before that offset and is not too old."""
+        cuts = self._cuts.get(pattern.tenant_id, {})
+        return tuple(one for one in pattern.ruled(before) if not taken(cuts, one.at, "knowledge"))
 
     def _compiled_with(self, pattern: Pattern) -> set[str]:
         """The patterns that are compiled with the contributions of this one."""

@@ -9,6 +9,7 @@ import re
 import struct
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Container, Mapping
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -38,6 +39,7 @@ from hmx_pipeline.retrieval.searchable import (
     spoken_step,
 )
 from hmx_pipeline.retrieval.vectors import document_vector
+from tests.verifier.cuts import latest, taken, takes_contribution
 from tests.verifier.erasures import Erased, read_mark
 from tests.verifier.faults import Kind, Report, difference
 from tests.verifier.log import Row, Snapshot
@@ -171,28 +173,28 @@ def _differ_in_parts(report: Report, where: str, shape: struct.Struct, expected:
 
 class Ghosts:
     """What erased records may have left: a Redis that was filled before the erasure keeps places without content, and
-    positions; one that was filled later has neither."""
+    positions; one that was filled later has neither. What a policy takes may come before its cut rises, or later."""
 
     def __init__(self) -> None:
         self.places: dict[str, set[int]] = defaultdict(set)
         """Root → numbers of documents."""
         self.contributions: dict[str, set[bytes]] = defaultdict(set)
-        self.newest: dict[str, int] = {}
-        self.version: dict[str, dict[bytes, int]] = defaultdict(dict)
+        self.newest: dict[str, set[int]] = defaultdict(lambda: {0})
+        self.version: dict[str, dict[bytes, set[int]]] = defaultdict(lambda: defaultdict(set))
         self.tenants: dict[str, bytes] = {}
 
     def see(self, root: str, tenant_id: str, topic: str, number: int, row: Row) -> None:
         self.tenants[root] = tenant_id.encode()
-        self.version[root][f"{topic}/{number}".encode()] = row.offset
+        self.version[root][f"{topic}/{number}".encode()].add(row.offset)
 
     def leave(self, found: Memory, wanted: Memory) -> None:
         """Takes them out of what was found."""
         for root, tenant in self.tenants.items():
-            version = self.version[root]
-            self._choose(found, wanted, f"{root}:version".encode(), {f: b"%d" % n for f, n in version.items()})
-            self._choose(found, wanted, f"{root}:newest".encode(), {b"at": float(self.newest.get(root, 0))})
+            version = {field: [b"%d" % n for n in offsets] for field, offsets in self.version[root].items()}
+            self._choose(found, wanted, f"{root}:version".encode(), version)
+            self._choose(found, wanted, f"{root}:newest".encode(), {b"at": self.newest[root]})
             places = self.places[root]
-            blank = {b"%d" % n: zlib.crc32(b"", n & 0xFFFFFFFF).to_bytes(4, "little") for n in places}
+            blank = {b"%d" % n: [zlib.crc32(b"", n & 0xFFFFFFFF).to_bytes(4, "little")] for n in places}
             self._choose(found, wanted, f"{root}:documents".encode(), blank)
             for key in [key for key in found if key.startswith(f"{root}:".encode())]:
                 value = found[key]
@@ -207,14 +209,14 @@ class Ghosts:
                     del found[key]
             self._tenant(found, wanted, root.rpartition(":")[0], tenant)
 
-    def _choose(self, found: Memory, wanted: Memory, key: bytes, also: dict[bytes, Any]) -> None:
-        """A field may have this value instead of the one that is wanted, or beside."""
+    def _choose(self, found: Memory, wanted: Memory, key: bytes, also: Mapping[bytes, Container[Any]]) -> None:
+        """A field may have one of these values instead of the one that is wanted, or beside."""
         fields: Any = found.get(key)
         mine: Any = wanted.get(key, {})
         if not isinstance(fields, dict):
             return
-        for field, value in also.items():
-            if field in fields and fields[field] == value:
+        for field, values in also.items():
+            if field in fields and fields[field] in values:
                 fields.pop(field)
                 if field in mine:
                     fields[field] = mine[field]
@@ -236,6 +238,7 @@ class Expected:
     def __init__(self, root: str, marks: Marks) -> None:
         self._root = root
         self._marks = marks
+        self._cuts = {tenant_id: latest(mark.cuts for mark in own) for tenant_id, own in marks.items()}
         self.ghosts = Ghosts()
         self._roots: dict[str, str] = {}
         self._strings: dict[bytes, bytes] = {}
@@ -289,11 +292,14 @@ class Expected:
         own = fields["metadata"]["hmx"]
         tenant_id, session, origin = own["tenant_id"], fields["sessionId"], own["origin"]
         about = origin["partition"], origin["offset"], session, subject_of(fields)
-        if any(mark.hides_episode(*about) for mark in self._marks.get(tenant_id, ())):
+        late = own.get("claims", 0)  # what tells whose the session was before it leaves with that
+        kinds = ["episodes"] if late else ["episodes", fields["eventType"]]
+        left = taken(self._cuts.get(tenant_id, {}), max(event_time(fields), late), *kinds)
+        if left or any(mark.hides_episode(*about) for mark in self._marks.get(tenant_id, ())):
             root = self._root_of(tenant_id)
             self.ghosts.see(root, tenant_id, EPISODES, number, row)
             self.ghosts.places[root].add(number << 48 | row.offset)
-            self.ghosts.newest[root] = max(self.ghosts.newest.get(root, 0), event_time(fields))
+            self.ghosts.newest[root].add(event_time(fields))
             return
         root = self._tenant(tenant_id, EPISODES, number, row)
         self._same_id[_key(root, "event", fields["id"])] += quote(session, safe="").encode() + b"\0" + value + b"\0"
@@ -342,7 +348,8 @@ class Expected:
         fields = orjson.loads(row.value or b"")
         name, tenant_id = quote(fields["contribution_id"], safe=""), fields["tenant_id"]
         place = row.number("hmx-origin-partition"), row.number("hmx-origin-offset")
-        if any(mark.hides_contribution(fields, *place) for mark in self._marks.get(tenant_id, ())):
+        left = takes_contribution(self._cuts.get(tenant_id, {}), fields)
+        if left or any(mark.hides_contribution(fields, *place) for mark in self._marks.get(tenant_id, ())):
             root = self._root_of(tenant_id)
             self.ghosts.see(root, tenant_id, EVIDENCE, number, row)
             self.ghosts.contributions[root].add(name.encode())

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import (
+    CLOCK_SKEW_MS,
     ERASURE_KEPT_MS,
     RECENT_IDS,
     REROUTED_HEADER_BYTES,
@@ -22,7 +23,8 @@ from hmx_pipeline.contracts.limits import (
     WAITING_EVENTS,
 )
 from hmx_pipeline.contracts.rejections import Reason, Rejection
-from tests.verifier.erasures import Erased, asked, mark_of
+from tests.verifier.cuts import RETENTION, Policies
+from tests.verifier.erasures import Erased, asked, mark_of, retained
 from tests.verifier.intake import Control, Event, Refusal, episode, judge, named_subject
 from tests.verifier.log import Row
 from tests.verifier.rules import CONTROL, DUPLICATE, LATE, LOST, REJECTED, RELEASED, REROUTED, WAITING, Rules
@@ -70,7 +72,8 @@ class Made:
     episodes: list[Episode] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
     evidence: list[Said | Barrier | Passed] = field(default_factory=list)
-    erased: list[Erased] = field(default_factory=list)
+    erased: list[tuple[int, Erased]] = field(default_factory=list)
+    """What readers are told, with the offset of the record that brought it about."""
     copies: dict[int, int] = field(default_factory=dict)
     """Offset → the partition that its copy belongs to."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -135,6 +138,9 @@ class Reference:
         self._past: dict[str, dict[str, tuple[int, Erased, dict[str, int]]]] = {}
         """Of each tenant the erasures by id, until when each is remembered, and the times of its sessions' last events
         by their marks."""
+        self._policies: dict[str, Policies] = {}
+        """By tenant, what it keeps."""
+        self._midnights: dict[str, int | None] = {}
         self._asked: dict[str, Barrier] = {}
         """Barriers that wait."""
         self._behind: dict[str, Event] = {}
@@ -160,6 +166,11 @@ class Reference:
             self._barrier(Barrier(str(content.get("barrier_id", "")), tenant_id, partitions))
         elif kind == "erase":
             self._erase(asked(content, self._partition, self._offset))
+        elif kind == "tenant" and RETENTION in content:
+            given = content[RETENTION]
+            tenant_id = given["tenant_id"]
+            self._policies[tenant_id] = self._policies.get(tenant_id, Policies({}, None, {})).after(given)
+            self._forget_past(tenant_id)
         elif kind != "tick":
             tenant_id, pattern = (str(content.get(part, "")) for part in ("tenant_id", "pattern"))
             self.made.evidence.append(Passed(kind, tenant_id, pattern, content, self._offset))
@@ -197,8 +208,20 @@ class Reference:
         erased = erased._replace(marks=erased.marks | found.keys())
         until, newest = self.made.clock + ERASURE_KEPT_MS, {mark: at // 1_000_000 for mark, at in found.items()}
         self._past.setdefault(erased.tenant_id, {})[erased.erasure_id] = (until, erased, newest)
-        self.made.erased.append(erased)
+        self._tell(erased)
+
+    def _tell(self, erased: Erased) -> None:
+        self.made.erased.append((self._offset, erased))
         self.made.evidence.append(Passed("erasure", erased.tenant_id, "", erased, self._offset))
+
+    def _forget_past(self, tenant_id: str) -> None:
+        """Up to the day of the clock, and again at midnight."""
+        policies = self._policies[tenant_id] = self._policies[tenant_id].by(self.made.clock)
+        key, midnight = f"r/{join_key(tenant_id)}", policies.midnight(self.made.clock)
+        self._midnights[key] = midnight
+        if midnight is not None:
+            self._remind(key, midnight)
+        self._tell(retained(tenant_id, policies, self._partition))
 
     def _is_erased(self, event: Event) -> bool:
         """Is it of a past that is erased? An erasure is remembered for longer than the log keeps its records."""
@@ -243,6 +266,8 @@ class Reference:
         if kind == "s":
             session = self.made.sessions.get(rest)
             return session.deadline if session is not None else None
+        if kind == "r":
+            return self._midnights[key]
         event = self._behind[key]
         session = self.made.sessions.get(event.session)
         waits = session is not None and event.event_id in session.held
@@ -255,6 +280,8 @@ class Reference:
             self._pass_barrier(self._asked.pop(rest))
         elif kind == "s":
             self._idle(self.made.sessions[rest])
+        elif kind == "r":
+            self._forget_past(split_key(rest)[0])
         else:
             event = self._behind.pop(key)
             session = self.made.sessions[event.session]
@@ -411,10 +438,12 @@ class Reference:
         self._release(session, event, late=False)
 
     def _release(self, session: Session, event: Event, *, late: bool) -> None:
-        index = session.index
+        index, claims = session.index, 0
         if (session.segments.subject in ("", NOBODY_KNOWN) or index == 0) and (named := named_subject(event)):
+            if index:
+                claims = min(max(session.newest, event.instant) // 1_000_000, self.made.clock + CLOCK_SKEW_MS)
             self._say(session.segments.claimed(named))
-        value = episode(event, self._partition, index, session.run, late, session.segments.subject)
+        value = episode(event, self._partition, index, session.run, late, session.segments.subject, claims)
         self.made.episodes.append(Episode(event.row.offset, session.key, value))
         self._outcome(event.row.offset, LATE if late else RELEASED)
         session.index += 1

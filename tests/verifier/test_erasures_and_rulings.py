@@ -1,4 +1,4 @@
-"""The reference and the stages agree on what is left after erasures, and on what operators have ruled."""
+"""The reference and the stages agree on what erasures and a retention leave, and on what operators have ruled."""
 
 import random
 from collections.abc import Sequence
@@ -11,16 +11,20 @@ from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, mark_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
+from hmx_pipeline.contracts.retention import DAY_MS, Retention
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
-from hmx_pipeline.intake.control_records import barrier, erase, ruling
+from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
+from hmx_pipeline.intake.control_records import barrier, erase, retaining, ruling
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.stages.tenant_rules import TenantRules
 from hmx_pipeline.topology import KNOWLEDGE
 from tests.support.inprocess import events_log, evidence_logs, run
 from tests.support.records import START_MS
 from tests.support.sessions import interleaved, session
 from tests.support.talk import said
 from tests.support.traffic import Sent
+from tests.verifier.faults import Kind
 from tests.verifier.test_against_the_stages import SAYINGS, laid_out, verified
 
 PACE_MS = 150
@@ -131,3 +135,55 @@ def test_they_agree_where_a_pattern_has_room_for_few_rulings(monkeypatch: pytest
     for module in ("hmx_pipeline.compiler.knowledge.rulings", "tests.verifier.patterns"):
         monkeypatch.setattr(f"{module}.PATTERN_RULINGS", 1)
     test_they_agree_on_what_operators_rule(strict=False)
+
+
+def keeping(text: str, **more: Any) -> bytes:
+    return retaining(Retention.told("acme", text).model_copy(update=more), 0, START_MS)
+
+
+def aged(policies: Sequence[str]) -> list[Sent]:
+    """Sessions of many ages; rulings before, some of them too old, some later; days pass, and the past comes again."""
+    events, dice = told(9), random.Random(9)
+    ages = {one["session_id"]: dice.choice([0, 0, 20, 35, 60]) for one in events}
+    for one in events:
+        one["timestamp"] = format_ms((milliseconds(one["timestamp"]) or 0) - ages[one["session_id"]] * DAY_MS)
+    made = rulings(events, dice, 12)
+    decided = [(n * len(events) // 10, "ruling", ruling(one, 0)) for n, one in enumerate(made)]
+    decided += [
+        (n * len(events) // 10 + 5, "ruling", ruling(one.model_copy(update={"at": START_MS - 50 * DAY_MS}), 0))
+        for n, one in enumerate(made[:4])
+    ]
+    for n, text in enumerate(policies):
+        decided.append((len(events) // 2 + 40 * n, "tenant", keeping(text)))
+    decided.append((len(events), "tenant", keeping("", days=None, cuts={"sessions": START_MS - 30 * DAY_MS})))
+    sent = paced(events, decided)
+    days = [sent[-1].at + n * DAY_MS for n in range(1, 40)]
+    sent += [Sent(at + n, control=kind) for at in days for n, kind in enumerate(("tick", "barrier", "tick"))]
+    sent += [one._replace(at=one.at + days[-1]) for one in sent if one.event and ages[one.event["session_id"]]]
+    return sent
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "policies",
+    [
+        ("all:30d",),
+        ("knowledge:30d,message:2d", "artifacts:40d"),
+        ("all:300d,sessions:9", "sessions:9"),
+        ("all:90d", ""),
+    ],
+)
+def test_they_agree_on_what_a_retention_leaves_whenever_it_is_set(policies: Sequence[str], strict: bool) -> None:
+    dice = random.Random(9)
+    report = verified(laid_out(aged(policies), dice), dice, strict=strict)
+    assert not report.faults
+    assert report.compared["marks of erasures"] > 8
+    assert report.compared["artifact records"] > 10
+
+
+@pytest.mark.parametrize("lost", ["_retain", "taken_by"])
+def test_a_stage_that_keeps_what_a_policy_takes_is_found(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    monkeypatch.setattr(PatternsFold if lost == "_retain" else TenantRules, lost, lambda *_: "")
+    dice = random.Random(9)
+    report = verified(laid_out(aged(["all:30d"]), dice), dice)
+    assert {fault.kind for fault in report.faults} >= {Kind.UNFOUNDED, Kind.DIFFERING}

@@ -18,6 +18,7 @@ from hmx_pipeline.compiler.registry import ARTIFACT_TYPES, KINDS
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.retrieval.searchable import strings
 from hmx_pipeline.retrieval.terms import terms
 from hmx_pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern, state_key
 from hmx_pipeline.stages.state_tables import StateRecord, latest
@@ -179,14 +180,7 @@ def _by_id(contribution: Contribution) -> str:
 
 def _words(pattern_key: str, contributions: Sequence[Contribution]) -> set[str]:
     read = sorted(contributions, key=_by_id)[:_READ]
-    return set(terms(" ".join([pattern_key, *(text for c in read for text in _texts(c.body))])))
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for each in inner for text in _texts(each)]
+    return set(terms(" ".join([pattern_key, *(text for c in read for text in strings(c.body))])))
 
 
 def _absence(key: str, contributions: Sequence[Contribution], state: PatternState, subject: str) -> Absence:

@@ -1,6 +1,6 @@
 """Dead letter replay: sends dead letters back to the events topic, in transactions.
 
-Enters: settings and a filter. Leaves: the decision for every letter (see audit.dead_letter_policy), and, if applied,
+Enters: settings and a filter. Leaves: the decision for every letter (see queries.dead_letter_policy), and, if applied,
 records at the end of the events topic. Letters already sent back are found by reading the events topic from the first
 letter's time. One replay runs at a time: a new one fences the older. Raises what reading Kafka raises. The first
 refused transaction ends the replay; the refused records are counted.
@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from hmx_pipeline.audit.dead_letter_policy import (
+from hmx_pipeline.audit.replay_fold import batches
+from hmx_pipeline.audit.source_rows import Row, TopicRows
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config
+from hmx_pipeline.kafka.erasure_marks import erasure_marks
+from hmx_pipeline.kafka.preflight import existing_topics
+from hmx_pipeline.queries.dead_letter_policy import (
     JudgedLetter,
     LetterFilter,
     Place,
@@ -26,11 +32,7 @@ from hmx_pipeline.audit.dead_letter_policy import (
     returned,
     sent_before,
 )
-from hmx_pipeline.audit.replay_fold import batches
-from hmx_pipeline.audit.source_rows import Row, TopicRows
-from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, producer_config
-from hmx_pipeline.kafka.preflight import existing_topics
+from hmx_pipeline.queries.rejected_records import is_gone, letter_of
 from hmx_pipeline.runtime.transaction import COMMIT_S, FENCE_S, FENCED, send
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.fold import Output
@@ -109,11 +111,14 @@ def send_back(
         if since is None:
             return found
         on_progress("looking for what was sent back before")
+        from hmx_pipeline.store.erased_memory import Erasures  # loads what only memory needs
+
+        erased = Erasures(erasure_marks(cluster.kafka, settings.topic_prefix))
         before = _before(cluster, settings.topic_prefix, log, partitions[EVENTS], since)
 
         def going() -> Iterator[Output]:
             for row in _letters(log, ends, asked):
-                judged = judge(row, asked, before)
+                judged = judge(row, asked, before, lambda letter: is_gone(erased, letter_of(letter)))
                 found.note(judged)
                 if judged.fate.goes:
                     yield returned(row, partitions[EVENTS])

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.headers import header
-from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.contracts.rejections import PREFACE, Reason
 from hmx_pipeline.stages.fold import Record
 
 EXCERPT: Final = 200
@@ -90,7 +90,7 @@ def _example(record: Record) -> DeadLetterExample:
         origin=f"{_text(record, names.ORIGIN_PARTITION)}:{_text(record, names.ORIGIN_OFFSET)}",
         key=record.key,
         path=_text(record, names.PATH),
-        detail=_text(record, names.DETAIL),
+        detail=_text(record, names.DETAIL).removeprefix(PREFACE),
         log_time=int(log_time) if log_time.isdecimal() else record.timestamp,
         value=value[:EXCERPT] if value is not None else None,
         size=len(value or b""),

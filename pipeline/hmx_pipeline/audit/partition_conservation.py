@@ -32,13 +32,12 @@ from hmx_pipeline.audit.record_digests import (
     episode_digest,
     expected_episode,
     identity_of,
-    origin_of,
     original_digest,
     refused_digest,
 )
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.envelope import read_envelope
-from hmx_pipeline.contracts.headers import header
+from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason, Rejection
@@ -199,7 +198,7 @@ class _Audit:
         """Yields the outputs; each comes after the event that it names as its origin."""
         horizon = self.report.position if output.trimmed else 0
         for place, record in enumerate(output.records):
-            origin = origin_of(record)
+            origin = origin_of(record.headers)
             at = origin[1] if origin is not None else 0
             if place == 0 and output.trimmed:
                 horizon = at

@@ -22,10 +22,9 @@ from hmx_pipeline.audit.partition_report import (
     ViolationKind,
     plain,
 )
-from hmx_pipeline.audit.record_digests import origin_of
 from hmx_pipeline.audit.record_explanation import Explanation, Witness
 from hmx_pipeline.audit.record_explanation import explain as explained
-from hmx_pipeline.contracts.headers import KIND, header
+from hmx_pipeline.contracts.headers import KIND, header, origin_of
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
@@ -150,7 +149,7 @@ def _count_evidence(log: AuditedLog, partition: int, report: Report) -> None:
     for row in log.rows(EVIDENCE, partition):
         kind = (header(row.headers, KIND) or b"unknown").decode(errors="replace")
         report.evidence[kind] += 1
-        if kind != "tick" and origin_of(row) is None:
+        if kind != "tick" and origin_of(row.headers) is None:
             report.nameless += 1
             if report.nameless <= VIOLATIONS_KEPT:
                 violation = (ViolationKind.NAMELESS, EVIDENCE, partition, row.offset, f"a {kind} without its origin")

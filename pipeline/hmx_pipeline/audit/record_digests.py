@@ -1,4 +1,4 @@
-"""Record digests: the origin of an output, and 16-byte digests of expected and actual outputs.
+"""Record digests: 16-byte digests of expected and actual outputs.
 
 Enters: records. Leaves: digests, or None for a record that cannot be read. Pure; never raises.
 """
@@ -17,34 +17,11 @@ from hmx_pipeline.contracts.keys import join_key, session_key
 from hmx_pipeline.contracts.limits import RECORD_BYTES
 from hmx_pipeline.contracts.rejections import UNREADABLE
 from hmx_pipeline.intake.accepted import Accepted
-from hmx_pipeline.stages.dead_letters import record_bytes
+from hmx_pipeline.stages.dead_letters import APPENDED, record_bytes
 from hmx_pipeline.stages.fold import Record
 
 SIZE: Final = 16
 """Bytes of a digest."""
-APPENDED: Final = (
-    names.CE_SPECVERSION,
-    names.CE_TYPE,
-    names.CE_SOURCE,
-    names.ORIGIN_PARTITION,
-    names.ORIGIN_OFFSET,
-    names.CE_ID,
-    names.REASON,
-    names.STEP,
-    names.PATH,
-    names.DETAIL,
-    names.ORIGIN_TOPIC,
-    names.LOG_TIME,
-)
-"""Headers that the pipeline appends to a dead letter, after the producer's own."""
-
-
-def origin_of(record: Record) -> tuple[int, int] | None:
-    last = dict(record.headers)  # of repeated headers the last one counts, as in `header`
-    partition, offset = last.get(names.ORIGIN_PARTITION), last.get(names.ORIGIN_OFFSET)
-    if partition is None or offset is None or not partition.isdigit() or not offset.isdigit():
-        return None
-    return int(partition), int(offset)
 
 
 def identity_of(event: Envelope) -> bytes:

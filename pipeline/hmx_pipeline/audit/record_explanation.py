@@ -12,13 +12,12 @@ import orjson
 
 from hmx_pipeline.audit.partition_conservation import PartitionState
 from hmx_pipeline.audit.partition_report import PartitionReport, Place, Violation
-from hmx_pipeline.audit.record_digests import origin_of
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.episode import RESERVED
-from hmx_pipeline.contracts.headers import header
+from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.contracts.rejections import PREFACE, Reason
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.control_records import rerouted_from
@@ -85,7 +84,7 @@ class Witness:
 
     def see(self, topic: str, rows: Iterable[Record]) -> None:
         for row in rows:
-            if origin_of(row) == self._place:
+            if origin_of(row.headers) == self._place:
                 self._keep(topic, row)
             elif topic == EPISODES and row.key == self._session and not self.release:
                 self._compare(row)
@@ -105,7 +104,7 @@ class Witness:
             self.letter = {name: value.decode(errors="replace") for name, value in found.items()}
 
     def _compare(self, row: Record) -> None:
-        own, origin = _own(row), origin_of(row)
+        own, origin = _own(row), origin_of(row.headers)
         late = own.get("release", {}).get("late", False)
         if origin is not None and not late and own.get("sequence", -1) >= self._sequence:
             self.before = {**_at(origin), "sequence": own["sequence"]}
@@ -192,7 +191,8 @@ def _late(witness: Witness) -> str:
 
 def _rejected(letter: dict[str, str]) -> tuple[str, dict[str, Any]]:
     advice = next((reason.advice for reason in Reason if reason == letter["reason"]), "")
-    return f"rejected: {letter['reason']} at {letter['path']}: {letter['detail']}", {**letter, "advice": advice}
+    said = letter["detail"].removeprefix(PREFACE)
+    return f"rejected: {letter['reason']} at {letter['path']}: {said}", {**letter, "advice": advice}
 
 
 def _control(witness: Witness) -> tuple[str, dict[str, Any]]:

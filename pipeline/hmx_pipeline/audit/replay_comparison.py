@@ -11,21 +11,13 @@ from typing import Any, Final
 
 import orjson
 
-from hmx_pipeline.audit.record_digests import origin_of
-from hmx_pipeline.audit.replay_artifacts import (
-    ArtifactChange,
-    PatternName,
-    change_of,
-    current_artifacts,
-    differing,
-    rests_on_more,
-)
+from hmx_pipeline.audit import replay_artifacts
 from hmx_pipeline.audit.replay_fold import ReplayFold
 from hmx_pipeline.audit.replay_streams import StreamReport, compare, compare_by_origin
 from hmx_pipeline.audit.replay_topics import OF_PATTERNS, OutputRange, Shadow
 from hmx_pipeline.audit.source_rows import Row
 from hmx_pipeline.contracts.episode import RESERVED
-from hmx_pipeline.contracts.headers import REASON, header
+from hmx_pipeline.contracts.headers import REASON, header, origin_of
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.clients import Watermarks
@@ -49,7 +41,7 @@ class Replayed:
     patterns: int = 0
     """Number of patterns with the same artifact on both sides."""
     changes: Counter[str] = field(default_factory=Counter)
-    artifacts: list[ArtifactChange] = field(default_factory=list)
+    artifacts: list[replay_artifacts.ArtifactChange] = field(default_factory=list)
     """The first `CHANGES_KEPT` changes."""
     moving: int = 0
     """Number of patterns that differ because the pipeline was still working on them."""
@@ -100,7 +92,7 @@ class Comparison:
         total = sum(span.high - span.low for spans in rebuild.cut.outputs.values() for span in spans)
         self._watch = rebuild.watched("comparing", total)
 
-    def run(self, made: list[list[Watermarks]], moving: set[PatternName]) -> None:
+    def run(self, made: list[list[Watermarks]], moving: set[replay_artifacts.PatternName]) -> None:
         for partition, low in enumerate(self._lows):
             whole = self._whole(partition, low)
             self._stream(EPISODES, partition, self._shadow, whole, ordered=False)
@@ -164,7 +156,7 @@ class Comparison:
         )
 
         def whole(row: Row) -> bool:
-            origin = origin_of(row)
+            origin = origin_of(row.headers)
             if origin is None or origin[1] < low or row.key in began_before:
                 return False
             return header(row.headers, REASON) != Reason.EVENT_ID_REUSED.encode()
@@ -178,7 +170,7 @@ class Comparison:
         found: set[bytes] = set()
         rows, _ = self._live(EPISODES, partition)
         for row in rows:
-            key, origin = row.key or b"", origin_of(row)
+            key, origin = row.key or b"", origin_of(row.headers)
             if key not in seen:
                 seen.add(key)
                 if _index(row) != 0 or origin is None or origin[1] < low:
@@ -187,26 +179,28 @@ class Comparison:
 
     # law 5
 
-    def _artifacts(self, partition: int, moving: set[PatternName]) -> None:
+    def _artifacts(self, partition: int, moving: set[replay_artifacts.PatternName]) -> None:
         rows, _ = self._live(ARTIFACTS, partition)
-        before = current_artifacts(rows)
-        after = current_artifacts(self._shadow.rows(ARTIFACTS, partition))
-        differ = differing(before, after)
+        before = replay_artifacts.current_artifacts(rows)
+        after = replay_artifacts.current_artifacts(self._shadow.rows(ARTIFACTS, partition))
+        differ = replay_artifacts.differing(before, after)
         self._report.patterns += len(before.keys() | after.keys()) - len(differ)
         self._report.moving += len(differ.keys() & moving)
         names = [name for name in differ if name not in moving]
         for start in range(0, len(names), CHANGES_KEPT):
             self._change(partition, {name: differ[name] for name in names[start : start + CHANGES_KEPT]})
 
-    def _change(self, partition: int, differ: dict[PatternName, tuple[int | None, int | None]]) -> None:
+    def _change(
+        self, partition: int, differ: dict[replay_artifacts.PatternName, tuple[int | None, int | None]]
+    ) -> None:
         """Reads the artifacts that differ again, to list the changed paths."""
         live, _ = self._live(ARTIFACTS, partition)
         before = _values(live, {old for old, _ in differ.values()})
         after = _values(self._shadow.rows(ARTIFACTS, partition), {new for _, new in differ.values()})
         truncated = any(self._lows)
         for name, (old, new) in differ.items():
-            change = change_of(name, before.get(old), after.get(new))
-            if truncated and rests_on_more(change):
+            change = replay_artifacts.change_of(name, before.get(old), after.get(new))
+            if truncated and replay_artifacts.rests_on_more(change):
                 self._report.set_aside += 1
                 continue
             self._report.changes[change.change] += 1

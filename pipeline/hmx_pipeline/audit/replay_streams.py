@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from hmx_pipeline.audit.record_digests import origin_of
+from hmx_pipeline.contracts.headers import origin_of
 from hmx_pipeline.stages.fold import Record
 
 APART: Final = 10_000
@@ -66,7 +66,7 @@ class StreamReport:
         self.differences[difference] += 1
         if len(self.examples) < EXAMPLES:
             key = (record.key or b"").decode(errors="replace")
-            self.examples.append(DifferenceExample(difference, offset, origin_of(record), key, detail))
+            self.examples.append(DifferenceExample(difference, offset, origin_of(record.headers), key, detail))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -224,11 +224,11 @@ class _UnmatchedRecords:
 
 
 def _identity(record: Record) -> tuple[bytes, Origin]:
-    return record.key or b"", origin_of(record)
+    return record.key or b"", origin_of(record.headers)
 
 
 def _precedes(one: Record, other: Record) -> bool:
-    mine, theirs = origin_of(one), origin_of(other)
+    mine, theirs = origin_of(one.headers), origin_of(other.headers)
     return mine is not None and theirs is not None and mine < theirs
 
 
@@ -291,7 +291,7 @@ def compare_by_origin(
         return alignments[origin]
 
     for record in live:
-        origin = origin_of(record)
+        origin = origin_of(record.headers)
         if origin is None or not 0 <= origin[0] < origins:
             continue
         alignment = opened(origin[0])

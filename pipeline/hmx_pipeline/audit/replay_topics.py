@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from hmx_pipeline import topology
 from hmx_pipeline.audit.source_rows import TopicRows
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer
@@ -18,23 +19,11 @@ from hmx_pipeline.kafka.topic_plan import ClusterState, TopicSpec, plan
 from hmx_pipeline.runtime.stored_positions import stored_positions
 from hmx_pipeline.runtime.transaction import send
 from hmx_pipeline.stages.fold import Output
-from hmx_pipeline.topology import (
-    ARTIFACTS,
-    EPISODES,
-    ERASURES,
-    EVENTS_DLQ,
-    EVIDENCE,
-    EVIDENCE_DLQ,
-    KNOWLEDGE,
-    PATTERNS,
-    SESSIONS,
-    Stage,
-)
 
 ANSWER_S: Final = 30.0
 QUEUED_KB: Final = 64 * KB
-OF_SESSIONS: Final = (EPISODES, EVIDENCE, ERASURES, EVENTS_DLQ)
-OF_PATTERNS: Final = (ARTIFACTS, KNOWLEDGE, EVIDENCE_DLQ)
+OF_SESSIONS: Final = (topology.EPISODES, topology.EVIDENCE, topology.ERASURES, topology.EVENTS_DLQ)
+OF_PATTERNS: Final = (topology.ARTIFACTS, topology.KNOWLEDGE, topology.EVIDENCE_DLQ)
 
 
 class OutputRange(NamedTuple):
@@ -62,17 +51,17 @@ def take_cut(cluster: Cluster, prefix: str, partitions: Mapping[str, int]) -> Cu
         return {t: [cluster.stable_end(prefix + t, n) for n in range(partitions[t])] for t in topics}
 
     settled = stable_ends(OF_PATTERNS)
-    evidence = _processed(cluster, prefix, PATTERNS)
+    evidence = _processed(cluster, prefix, topology.PATTERNS)
     settled |= stable_ends(OF_SESSIONS)
-    events = _processed(cluster, prefix, SESSIONS)
+    events = _processed(cluster, prefix, topology.SESSIONS)
     outputs = {}
     for topic, ends in settled.items():
         marks = (cluster.watermarks(prefix + topic, partition) for partition in range(partitions[topic]))
         outputs[topic] = [OutputRange(m.low, end, m.high) for m, end in zip(marks, ends, strict=True)]
-    return Cut({SESSIONS.source: events, PATTERNS.source: evidence}, outputs)
+    return Cut({topology.SESSIONS.source: events, topology.PATTERNS.source: evidence}, outputs)
 
 
-def _processed(cluster: Cluster, prefix: str, stage: Stage) -> list[Watermarks]:
+def _processed(cluster: Cluster, prefix: str, stage: topology.Stage) -> list[Watermarks]:
     """Raises UnfitTopicError if the state belongs to an earlier topic of the same name."""
     source = prefix + stage.source
     topic_id = cluster.topic(source).topic_id

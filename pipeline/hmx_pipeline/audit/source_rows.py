@@ -7,25 +7,14 @@ so records that a dead letter calls unreadable are treated as unreadable here to
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import Message
-
-from hmx_pipeline.audit.record_digests import origin_of
-from hmx_pipeline.contracts.headers import LOG_TIME, REASON, header
+from hmx_pipeline.contracts.headers import LOG_TIME, REASON, header, origin_of
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
+from hmx_pipeline.queries.rejected_records import row_of
 from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.topology import Stage
 
 Row = Record
-
-
-def row_of(message: Message) -> Row:
-    partition, offset = message.partition(), message.offset()
-    assert partition is not None
-    assert offset is not None, "a fetched record has an offset"
-    key: Any = message.key()
-    value: Any = message.value()
-    return Row(partition, offset, message.timestamp()[1], key, value, headers_of(message))
 
 
 class TopicRows:
@@ -61,7 +50,7 @@ def told_unreadable(letters: Iterable[Record]) -> dict[int, int]:
     for letter in letters:
         if header(letter.headers, REASON) != Reason.UNREADABLE_BATCH.encode():
             continue
-        origin, log_time = origin_of(letter), header(letter.headers, LOG_TIME) or b""
+        origin, log_time = origin_of(letter.headers), header(letter.headers, LOG_TIME) or b""
         if origin is not None and origin[0] == letter.partition and log_time.isdigit():
             told[origin[1]] = int(log_time)
     return told

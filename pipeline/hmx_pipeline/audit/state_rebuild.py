@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from hmx_pipeline.audit.record_digests import origin_of
 from hmx_pipeline.audit.replay_fold import Progress, batches, watched
 from hmx_pipeline.audit.source_rows import Row, TopicRows
-from hmx_pipeline.contracts.headers import REASON, header
+from hmx_pipeline.contracts.headers import REASON, header, origin_of
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, plain_producer
 from hmx_pipeline.kafka.preflight import existing_topics
@@ -226,7 +225,7 @@ class PublishedOutputs:
         return LastOutputs(self._newest, frozenset(self._last.values()))
 
     def _see(self, place: tuple[str, int], row: Row) -> None:
-        origin = origin_of(row)
+        origin = origin_of(row.headers)
         if origin is None or origin[0] != self._partition:
             return
         self._newest = max(self._newest, origin[1])

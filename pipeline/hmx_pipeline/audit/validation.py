@@ -132,7 +132,7 @@ class Validator:
         return result
 
     def _reject(self, number: int, rejection: Rejection) -> None:
-        finding = LineFinding(number, rejection.path, rejection.detail or rejection.reason.advice)
+        finding = LineFinding(number, rejection.path, rejection.said)
         self._result.rejected.setdefault(rejection.reason, Findings()).add(finding)
 
     def _accepted(self, number: int, found: Accepted) -> None:

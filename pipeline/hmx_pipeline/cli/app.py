@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from hmx_pipeline.cli.console import fail
+from hmx_pipeline.contracts.rejections import NewerRecordError
 from hmx_pipeline.settings import SettingsError
 
 _COMPLETING: Final = "_HMX_COMPLETE"
@@ -151,6 +152,8 @@ def _fixable(error: Exception) -> str:
     """What an operator can mend; empty if nothing. Kafka's clients are loaded if the error is theirs."""
     if isinstance(error, SettingsError | ConnectionError | TimeoutError):
         return str(error)
+    if isinstance(error, NewerRecordError):
+        return f"a newer release has written the log: {error}. Run this command in that release"
     if "confluent_kafka" not in sys.modules:
         return ""
     from confluent_kafka import KafkaException

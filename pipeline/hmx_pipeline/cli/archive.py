@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
-from hmx_pipeline.cli.memory import Tenant, find_artifact, opened, tenant_or_only
+from hmx_pipeline.cli.opened_memory import Tenant, find_artifact, opened, tenant_or_only
 from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.safe_text import on_one_line

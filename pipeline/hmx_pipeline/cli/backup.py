@@ -38,7 +38,8 @@ def restore(folder: Folder, as_json: AsJson = False) -> None:
     """Fills an empty Kafka from a backup, each record at the offset that it had.
 
     Topics are created as needed. The settings must be those of the deployment that was backed up, HMX_CONTROL_KEY
-    above all. Start the workers afterwards: they continue where those of the backup stopped.
+    above all. Repeat what was erased after the backup (`hmx erase`) before the services start: only erasures that the
+    backup holds are honoured. Start the workers afterwards: they continue where those of the backup stopped.
 
     Exit code: 0 restored, 1 not. If it had begun, delete the topics before you repeat it.
 
@@ -57,6 +58,7 @@ def restore(folder: Folder, as_json: AsJson = False) -> None:
         print_json({"topics": len(manifest.topics), "records": manifest.records, "without_retention": kept})
         return
     OUT.print(f"restored: {many(manifest.records, 'record')} of {len(manifest.topics)} topics", soft_wrap=True)
+    ERR.print("[yellow]note[/]: repeat what was erased after this backup, before the services start: hmx erase")
     if kept:
         ERR.print(
             f"[yellow]note[/]: retention is off for {plain(', '.join(kept))}: it would delete old records at once. When"

@@ -9,15 +9,16 @@ from typing import Annotated, Final
 
 import typer
 
-from hmx_pipeline.audit.dead_letter_policy import LetterFilter, ReplayDecision
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary, send_back
 from hmx_pipeline.audit.dead_letter_report import DeadLetterReport, by_reason, readable
-from hmx_pipeline.audit.source_rows import Row, row_of
+from hmx_pipeline.audit.source_rows import Row
 from hmx_pipeline.cli.console import OUT, AsJson, many, plain, print_json, saying, table
 from hmx_pipeline.cli.verify import place_of
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, format_ms, parse_instant
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from hmx_pipeline.kafka.preflight import existing_topics
+from hmx_pipeline.queries.dead_letter_policy import LetterFilter, ReplayDecision
+from hmx_pipeline.queries.rejected_records import row_of
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS_DLQ, EVIDENCE_DLQ
 

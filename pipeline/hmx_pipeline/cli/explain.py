@@ -11,7 +11,7 @@ from hmx_pipeline.audit.artifact_reasons import explain as explained
 from hmx_pipeline.audit.coverage import lessons
 from hmx_pipeline.audit.version_history import chain
 from hmx_pipeline.cli.console import OUT, AsJson, fail, many, plain, print_json, table
-from hmx_pipeline.cli.memory import SHORT, WIDTH, Subject, Tenant, find_artifact, opened, tenant_or_only
+from hmx_pipeline.cli.opened_memory import SHORT, WIDTH, Subject, Tenant, find_artifact, opened, tenant_or_only
 from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.compiler.knowledge.authority import why
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord

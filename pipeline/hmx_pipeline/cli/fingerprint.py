@@ -7,7 +7,7 @@ import typer
 from pydantic import ValidationError
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, first_wrong, plain, print_json, saying
-from hmx_pipeline.cli.memory import Tenant, opened, tenant_or_only
+from hmx_pipeline.cli.opened_memory import Tenant, opened, tenant_or_only
 from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.keys import CONTROL_TENANT

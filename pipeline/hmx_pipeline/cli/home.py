@@ -47,8 +47,19 @@ def home() -> None:
     return _advise([*_next(unwell, counted, tenants), _HELP])
 
 
-def outcomes(counted: Mapping[str, Sequence[Json]]) -> str:
-    """Tells what became of the events since the log began: a count for each outcome, rejections with reasons."""
+def since(before: Mapping[str, Sequence[Json]], now: Mapping[str, Sequence[Json]]) -> dict[str, list[Json]]:
+    """Returns what was counted in between."""
+    was = {(kind, row["name"]): row["count"] for kind, rows in before.items() for row in rows}
+    left = {
+        kind: [{**row, "count": row["count"] - was.get((kind, row["name"]), 0)} for row in rows]
+        for kind, rows in now.items()
+    }
+    return {kind: [row for row in rows if row["count"]] for kind, rows in left.items()}
+
+
+def outcomes(counted: Mapping[str, Sequence[Json]], when: str = "so far") -> str:
+    """Tells what became of the events, by default since the log began: a count for each outcome, rejections with
+    reasons."""
     met = {row["name"]: row["count"] for row in counted["outcomes"] if row["count"]}
     met.pop(Outcome.CONTROL, None)
     why = ", ".join(f"{row['count']:,} {row['name']}" for row in counted["rejections"])
@@ -56,7 +67,7 @@ def outcomes(counted: Mapping[str, Sequence[Json]]) -> str:
         f"{count:,} {name.replace('_', ' ')}" + (f" ({why})" if name == Outcome.REJECTED and why else "")
         for name, count in met.items()
     ]
-    return f"{sum(met.values()):,} so far: {', '.join(parts)}" if met else "none so far"
+    return f"{sum(met.values()):,} {when}: {', '.join(parts)}" if met else f"none {when}"
 
 
 def _behind(memory: Mapping[str, Json]) -> str:

@@ -104,5 +104,8 @@ def _told(grant: Grant | None) -> tuple[str, str, str, str]:
 def _file() -> Path:
     settings = Settings.load()
     if not settings.api_keys:
-        fail("HMX_API_KEYS is not set: set it to the key file, for this command and for the service")
+        fail(
+            "HMX_API_KEYS is not set: it names the key file, for this command and for the service. It need not exist "
+            "yet: `export HMX_API_KEYS=$PWD/keys.ndjson`"
+        )
     return Path(settings.api_keys)

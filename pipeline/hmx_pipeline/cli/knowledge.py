@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, many, plain, print_json, saying, table
-from hmx_pipeline.cli.memory import SHORT, WIDTH, Tenant, find_by_end, opened, tenant_or_only
+from hmx_pipeline.cli.opened_memory import SHORT, WIDTH, Tenant, find_by_end, opened, tenant_or_only
 from hmx_pipeline.cli.wait import Timeout, until_in_memory
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
 from hmx_pipeline.contracts.ruling import RulingVerb

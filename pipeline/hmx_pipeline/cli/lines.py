@@ -4,9 +4,10 @@ import gzip
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, Final
+from urllib.parse import quote
 
 import typer
 
@@ -14,6 +15,8 @@ from hmx_pipeline.cli.console import ERR, fail
 
 STDIN = Path("-")
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="NDJSON files, plain or .gz; - is standard input.")]
+_KEYS: Final = "SELECT key FROM cursorDiskKV WHERE key >= ? AND key < ? ORDER BY key"
+_VALUES: Final = "SELECT key, value FROM cursorDiskKV WHERE key >= ? AND key <= ? ORDER BY key"
 Unreadable = (EOFError, gzip.BadGzipFile)
 """Exceptions of a damaged .gz file."""
 
@@ -38,7 +41,7 @@ class LineReader:
         return self._done + (self._raw.tell() if self._raw is not None else 0)
 
     def lines(self) -> Iterator[bytes]:
-        """Yields the lines without line ends."""
+        """Yields the lines without line ends; of Cursor's database its rows."""
         for file in self._files:
             self.file = file
             if file == STDIN:
@@ -46,7 +49,10 @@ class LineReader:
                 continue
             with file.open("rb") as raw:
                 self._raw = raw
-                if file.suffix == ".gz":
+                if file.suffix == ".vscdb":
+                    yield from _rows(file)
+                    raw.seek(0, 2)
+                elif file.suffix == ".gz":
                     with gzip.open(raw) as unpacked:
                         yield from _lines(unpacked)
                 else:
@@ -58,6 +64,23 @@ class LineReader:
 def _lines(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
     for line in stream:
         yield line.removesuffix(b"\n")
+
+
+def _rows(file: Path) -> Iterator[bytes]:
+    """Yields `key<TAB>value` of each chat in Cursor's database, and of its messages after it. A row without a tab says
+    why the rest can't be read."""
+    import sqlite3
+
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True)) as database:
+            database.text_factory = bytes
+            for (chat,) in database.execute(_KEYS, ("composerData:", "composerData;")).fetchall():
+                name = chat.decode(errors="surrogateescape").partition(":")[2]
+                for begin, end in ((f"composerData:{name}",) * 2, (f"bubbleId:{name}:", f"bubbleId:{name};")):
+                    for key, value in database.execute(_VALUES, (begin, end)):
+                        yield key + b"\t" + (value if isinstance(value, bytes) else b"null")
+    except sqlite3.Error as error:
+        yield f"no readable database ({error})".encode()
 
 
 @contextmanager

@@ -1,11 +1,14 @@
 """`hmx status`: processes of the local stack, consumer lag of the stages, and positions in Redis."""
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.observe.process_reader import figures
 from hmx_pipeline.queries import pipeline_status
@@ -55,11 +58,20 @@ def components(running: Json, said: Mapping[str, Json]) -> Any:
         "service": running["service_url"] or "",
     }
     rows = [
-        (name, _state(it["state"], said.get(name)), str(it["pid"] or ""), it["restarts"],
+        (name, _state(it["state"], said.get(name)), str(it["pid"] or ""), _megabytes(it["pid"]), it["restarts"],
          addresses.get(name.partition("-")[0], ""))
         for name, it in running["components"].items()
     ]  # fmt: skip
-    return table("Stack", ("component", "state", "pid", "restarts", "address"), rows)
+    return table("Stack", ("component", "state", "pid", "MB", "restarts", "address"), rows)
+
+
+def _megabytes(pid: int | None) -> str:
+    """Returns the memory that a process holds; empty where the system does not tell."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return ""
+    return f"{pages * os.sysconf('SC_PAGE_SIZE') // MB:,}"
 
 
 def _state(state: str, said: Json | None) -> str:

@@ -1,7 +1,7 @@
 """`hmx import` and `hmx mine`: memory from the transcripts that a coding agent has kept on this machine."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -12,8 +12,10 @@ import typer
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, plain, print_json, saying, table
 from hmx_pipeline.cli.lines import LineReader, bar
 from hmx_pipeline.cli.own_stack import own_stack
+from hmx_pipeline.doors.aider_history import AiderImport
 from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
 from hmx_pipeline.doors.codex_transcripts import CodexImport
+from hmx_pipeline.doors.cursor_transcripts import CursorImport
 from hmx_pipeline.doors.draft import ImportReport
 from hmx_pipeline.doors.eventloom import EventloomImport, is_of_a_log, line_of
 from hmx_pipeline.doors.gemini_transcripts import GeminiImport
@@ -23,22 +25,27 @@ KEPT: Final = Path(".hmx/mine")
 TENANT: Final = "mine"
 SHOWN: Final = 10
 WAIT_S: Final = 900.0
+CURSOR: Final = (
+    Path("~/Library/Application Support" if sys.platform == "darwin" else "~/.config") / "Cursor/User/globalStorage"
+)
 
 
 class Agent(StrEnum):
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
+    CURSOR = "cursor"
+    AIDER = "aider"
     GEMINI_CLI = "gemini-cli"
     EVENTLOOM = "eventloom"
 
 
-Import = TranscriptImport | CodexImport | GeminiImport | EventloomImport
+Import = TranscriptImport | CodexImport | CursorImport | AiderImport | GeminiImport | EventloomImport
 
 
 class _Transcripts(NamedTuple):
     folder: Path
     """Where an agent keeps them."""
-    importing: type[TranscriptImport] | type[CodexImport] | type[GeminiImport] | type[EventloomImport]
+    importing: Callable[[str, str], Import]
     files: str = "*.jsonl"
     within: str = ""
     """Name of a folder that all of them are in."""
@@ -47,6 +54,8 @@ class _Transcripts(NamedTuple):
 _TRANSCRIPTS: Final = {
     Agent.CLAUDE_CODE: _Transcripts(Path("~/.claude/projects"), TranscriptImport),
     Agent.CODEX: _Transcripts(Path("~/.codex/sessions"), CodexImport),
+    Agent.CURSOR: _Transcripts(CURSOR, CursorImport, "state.vscdb"),
+    Agent.AIDER: _Transcripts(Path(), AiderImport, ".aider.chat.history.md"),
     Agent.GEMINI_CLI: _Transcripts(Path("~/.gemini/tmp"), GeminiImport, "*.json*", "chats"),
     Agent.EVENTLOOM: _Transcripts(Path(".eventloom"), EventloomImport),
 }
@@ -147,7 +156,7 @@ def mine(
     from hmx_pipeline.kafka.publisher import publish
     from hmx_pipeline.runtime.barriers import LackingError
 
-    reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(TENANT)
+    reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(TENANT, "")
     with own_stack(KEPT, keep) as settings:
         with bar("importing", reader) as show:
             publish(_events(reader, importing), settings, show)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,7 +37,7 @@ def wait(
     except StoreUnavailableError as error:
         fail(f"{error}. `hmx status` shows whether Redis runs.")
     seconds = round(time.monotonic() - started, 1)
-    counted = pipeline_status.counted(pipeline_status.stages(settings, ()))
+    counted = counts(settings)
     if as_json:
         print_json({"seconds": seconds, **{name: counted[name] for name in ("outcomes", "rejections")}})
         return
@@ -45,6 +45,11 @@ def wait(
     OUT.print(f"events: {plain(outcomes(counted))}", soft_wrap=True)
     if counted["rejections"]:
         OUT.print("`hmx dlq` says why events were rejected, and what to do.")
+
+
+def counts(settings: Settings) -> dict[str, list[dict[str, Any]]]:
+    """Returns what became of all events since the log began."""
+    return pipeline_status.counted(pipeline_status.stages(settings, ()))
 
 
 def until_in_memory(settings: Settings, what: str, timeout: float, on_progress: Callable[[str], None]) -> None:

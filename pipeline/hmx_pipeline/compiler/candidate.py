@@ -7,10 +7,11 @@ estimates the size of the population.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any, Final
 
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, contradicted, recent
-from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
+from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate, Finding
 from hmx_pipeline.compiler.private_words import of_several, only_subject, several
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import ValidityScope
@@ -87,12 +88,9 @@ def candidate(contributions: Sequence[Contribution], kind: str = "") -> Artifact
     lately = recent(_within(scope, kept, found.verdicts))
     if lately.sessions:
         checked["recent"] = {"successes": lately.successes, "sessions": lately.sessions, "bound": lately.bound}
+    told: dict[str, Any] = {each.name: getattr(found, each.name) for each in fields(Finding)}
     return ArtifactCandidate(
-        title=found.title,
-        summary=found.summary,
-        content=found.content,
-        confidence=found.confidence,
-        status=found.status,
+        **told | {"checked": checked},
         source_events=sources,
         tags=_tags(kept, lineage_tags, owned=bool(owner)),
         lineage_tags=lineage_tags,
@@ -101,11 +99,9 @@ def candidate(contributions: Sequence[Contribution], kind: str = "") -> Artifact
         lineage_agent=alone(c.agent_id for c in kept),
         subject=owner,
         observed_count=len(kept),
-        success_rate=found.success_rate,
         newest_at=max(c.last_at for c in kept),
         source_memory_ids=memory_ids,
         validity_scope=scope,
-        checked=checked,
         contradicted=_contradiction(lately),
     )
 

@@ -18,16 +18,8 @@ from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.segments import event_text
 from hmx_pipeline.segments.action_names import checks, mutates
-from hmx_pipeline.segments.event_text import (
-    BEFALLS,
-    CAUSES,
-    DID,
-    PASSES,
-    EventText,
-    cause_words,
-    happenings,
-)
 from hmx_pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent_key
 from hmx_pipeline.segments.masking import sentence, shorten
 from hmx_pipeline.segments.pairing import Action
@@ -47,7 +39,7 @@ _DRAFT_SESSIONS: Final = 2
 
 
 def extract(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
-    course = happenings(segment, actions)
+    course = event_text.happenings(segment, actions)
     subjects: dict[str, list[int]] = {}
     for place, one in enumerate(course):
         name = _subject(one)
@@ -58,13 +50,12 @@ def extract(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> l
     goal = goal_messages(segment.steps)
     said = goal_intent(goal)
     task = {"task": intent_key(said.classes, goal), "goal": goal_title(goal, 60)}
-    struck = [(n, one.plain) for n, one in enumerate(course) if one.kind in BEFALLS]
+    struck = [(n, one.plain) for n, one in enumerate(course) if one.kind in event_text.BEFALLS]
     links = [(one.sign, link) for one in course for link in one.links]
     return [
         Extracted(
             key=name,
             source_events=_sources(course, places[:_TIMES]),
-            outcome=SegmentOutcome.UNKNOWN,
             tags=list(said.classes),
             body={
                 **task,
@@ -77,15 +68,15 @@ def extract(segment: Segment, _: SegmentOutcome, actions: Sequence[Action]) -> l
     ]
 
 
-def _subject(one: EventText) -> str:
+def _subject(one: event_text.EventText) -> str:
     """Return the subject. A tool is one if its result says something of the world: it changes or checks something."""
     if one.verb:
-        able = mutates(one.verb) or checks(one.verb) or one.kind == PASSES
-        return f"{DID}\t{one.verb}" if able else ""
+        able = mutates(one.verb) or checks(one.verb) or one.kind == event_text.PASSES
+        return f"{event_text.DID}\t{one.verb}" if able else ""
     return one.plain
 
 
-def _time(course: Sequence[EventText], at: int, links: Sequence[tuple[str, str]]) -> list[Any]:
+def _time(course: Sequence[event_text.EventText], at: int, links: Sequence[tuple[str, str]]) -> list[Any]:
     """Return the result if known, the signs before (nearest first), the signs after, and the signs that name it."""
     own = course[at]
     return [
@@ -108,12 +99,12 @@ def _contrast(happened: int, places: Sequence[int], struck: Sequence[tuple[int, 
     return {"near": [len(near), among[True]], "rest": [happened - len(near) - len(own), among[False]]}
 
 
-def _held(before: Sequence[EventText]) -> list[str]:
+def _held(before: Sequence[event_text.EventText]) -> list[str]:
     """Return what had happened before, newest first."""
-    return list(dict.fromkeys(one.plain for one in reversed(before) if one.kind in CAUSES))[:_HELD]
+    return list(dict.fromkeys(one.plain for one in reversed(before) if one.kind in event_text.CAUSES))[:_HELD]
 
 
-def _sources(course: Sequence[EventText], places: Sequence[int]) -> list[str]:
+def _sources(course: Sequence[event_text.EventText], places: Sequence[int]) -> list[str]:
     """Return the events within reach of each occurrence."""
     told = sorted({n for at in places for n in range(max(0, at - REACH), min(at + 1 + REACH, len(course)))})
     return list(dict.fromkeys(course[n].events[0] for n in told))
@@ -202,10 +193,10 @@ def _finding(pair: CausePair, checked: Mapping[str, Any]) -> Finding:
         f"otherwise in {percent(round(100 * checked['otherwise']), 100)}."
     )
     return Finding(
-        title=shorten(f"After {cause_words(pair.cause)}, {pair.words}", 120),
+        title=shorten(f"After {event_text.cause_words(pair.cause)}, {pair.words}", 120),
         summary=summary,
         content={
-            "cause": sentence(cause_words(pair.cause)),
+            "cause": sentence(event_text.cause_words(pair.cause)),
             "effect": sentence(pair.words),
             "direction": "bidirectional" if pair.mutual else "forward",
             "strength": round(hits / times, 4),

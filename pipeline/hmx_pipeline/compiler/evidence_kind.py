@@ -21,16 +21,16 @@ class Extracted:
 
     key: str
     source_events: list[str]
-    outcome: SegmentOutcome
-    tags: list[str]
     body: dict[str, Any]
+    outcome: SegmentOutcome = SegmentOutcome.UNKNOWN
+    tags: list[str] = field(default_factory=list)
     kind: str = ""
     """The pattern's type, where it is not the one that has extracted it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArtifactCandidate:
-    """The current content of a pattern, before it has an id or a place in a chain."""
+class Finding:
+    """The part of a candidate that its type decides; `candidate` adds the rest."""
 
     title: str
     summary: str
@@ -38,10 +38,22 @@ class ArtifactCandidate:
     confidence: float
     status: Status
     """DRAFT or ACTIVE (HMX-A §5)."""
+    success_rate: float | None
+    checked: Mapping[str, Any] = field(default_factory=dict)
+    """What validation looked at, and what was left out at a bound."""
+    verdicts: Sequence[Verdict] = ()
+    """How it went for those who followed its advice, in event-time order; empty if it gives none."""
+    rests_on: Sequence[Contribution] | None = None
+    """The contributions that it rests on, in their order; None for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactCandidate(Finding):
+    """The current content of a pattern, before it has an id or a place in a chain."""
+
     source_events: list[str]
     tags: list[str]
     observed_count: int
-    success_rate: float | None
     newest_at: int
     """Event time of the newest evidence, in milliseconds."""
     source_memory_ids: list[str]
@@ -57,29 +69,10 @@ class ArtifactCandidate:
     """The subject of all evidence, to whom it is private; empty if the tenant shares it."""
     unconfirmed: bool = False
     """True if it is for none of the tenant's subjects: nobody in particular decided it."""
-    checked: Mapping[str, Any] = field(default_factory=dict)
-    """What validation looked at, and what was left out at a bound."""
     imported: Mapping[str, Any] = field(default_factory=dict)
     """For an imported artifact: its fingerprint, and the confidence there."""
     contradicted: str = ""
     """Why recent evidence contradicts it; then nothing of the pattern may be live. Empty if it does not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The part of a candidate that its type decides; `candidate` adds the rest."""
-
-    title: str
-    summary: str
-    content: dict[str, Any]
-    confidence: float
-    status: Status
-    success_rate: float | None
-    checked: Mapping[str, Any]
-    verdicts: Sequence[Verdict] = ()
-    """How it went for those who followed its advice, in event-time order; empty if it gives none."""
-    rests_on: Sequence[Contribution] | None = None
-    """The contributions that it rests on, in their order; None for all."""
 
 
 class Need(NamedTuple):

@@ -6,20 +6,20 @@ worked, and what was done before tries that failed or worked. A failure in one s
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from math import log
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural
+from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.compiler.recoveries import HELPED, Recovery, after, once, recoveries
+from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, recoveries
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
-from hmx_pipeline.compiler.tasks.task_run import acts_of, run_of, wishes_of
+from hmx_pipeline.compiler.tasks.task_run import acts_of, read_act, run_of, wishes_of
 from hmx_pipeline.compiler.tasks.templates import Template, templates
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import ACTS, Role
@@ -27,7 +27,7 @@ from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcom
 from hmx_pipeline.contracts.pack import Section
 from hmx_pipeline.segments.action_names import ASK, EDIT, blamed, mutates, phrase_of, silent, tool_of, verb_of, words_of
 from hmx_pipeline.segments.intent import stem
-from hmx_pipeline.segments.masking import mask, mask_code, mask_ids, readable, sentence, shorten
+from hmx_pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
 from hmx_pipeline.segments.pairing import Action
 
 NAME: Final = "failure_playbook"
@@ -37,14 +37,12 @@ _BEFORE: Final = 24
 _ACTS: Final = 12  # of the tries of one error in one segment, kept whole
 _MESSAGE: Final = 160
 _TITLE: Final = 90
-_FAULT: Final = 80
-_FAULTS: Final = 3
 _LEAST_SESSIONS: Final = 2
 _ACTIVE_OCCURRENCES: Final = 2
 _ACTIVE_RECOVERIES: Final = 2
 _MOST: Final = 0.8
 _SIDE: Final = 5  # fewest failed tries, and successful ones, from which prevention is judged
-_LOG_ODDS: Final = 1.0
+_CHANCE: Final = 0.01
 _SHOWN: Final = 5
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
 _OF_COURSE: Final = "error exception failed failure command tool"
@@ -75,7 +73,8 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
         key = _error_key(action) if _to_blame(segment, action) else None
         if key is not None and (key in places or len(places) < _KEYS):
             places.setdefault(key, []).append(i)
-    return [_extracted(key, at, done, outcome, segment) for key, at in places.items()]
+    tries = {key: [after(i, done, segment.steps, outcome) for i in at[:_TRIES]] for key, at in places.items()}
+    return [_extracted(key, at, done, outcome, segment, tries) for key, at in places.items()]
 
 
 def _to_blame(segment: Segment, action: Action) -> bool:
@@ -108,8 +107,10 @@ def _extracted(
     done: Sequence[Action],
     outcome: SegmentOutcome,
     segment: Segment,
+    every: Mapping[_ErrorKey, Sequence[After]],
 ) -> Extracted:
-    tries = [after(i, done, segment.steps, outcome) for i in at[:_TRIES]]
+    tries = every[key]
+    elsewhere = [[*try_.steps, try_.again] for other, own in every.items() if other != key for try_ in own]
     sources = [event for i in at[:_TRIES] for event in done[i].events]
     sources += [done[i].events[0] for try_ in tries for i in try_.rests_on]
     failure = done[at[0]].failure
@@ -127,11 +128,12 @@ def _extracted(
             "verb": key.verb,
             "message": key.message,
             "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
-            "fault": _fault(failure.fault, done[at[0]]),
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
             "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],
             "changed": [list(try_.changed) for try_ in tries],
+            "elsewhere": elsewhere[:_TRIES],
+            "failed": acts_of(segment.steps, [done[at[0]]] if key.verb not in ("", EDIT) else ()),
             "before": done[at[0] - 1].verb if at[0] else "",
             "tries": list(_tries(key.verb, done)),
             "asked": wishes_of(segment),
@@ -140,12 +142,6 @@ def _extracted(
             "acts": acts_of(segment.steps, acted),
         },
     )
-
-
-def _fault(text: str, failed: Action) -> str:
-    """Return the fault in words; a single word says nothing without the masked name next to it."""
-    said = readable(mask_code(mask(text, failed.values)), _FAULT) if text else ""
-    return said if " " in said else ""
 
 
 def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
@@ -162,7 +158,7 @@ def _tries(verb: str, done: Sequence[Action]) -> Iterator[dict[str, Any]]:
         elif action.ok is not None:
             if clean and tries < _TRIES:
                 tries += 1
-                yield {"ok": action.ok, "before": once(since)[-_BEFORE:]}
+                yield {"ok": action.ok, "before": list(dict.fromkeys(since))[-_BEFORE:]}
             since, clean = [], action.ok
 
 
@@ -212,9 +208,12 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
 
 
 def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], dict[str, Any]]:
-    """By verb the action as one would run it, where it is known but for slots that say where their values come from."""
-    runs = [run_of(c) for c in contributions]
+    """By verb the action as one would run it, where it is known but for slots that say where their values come from. Of
+    what failed only another form of it; of that, and of what took its place, one slot may stay open."""
+    runs, own = [run_of(c) for c in contributions], contributions[0].body["verb"]
+    last = {own, *(after["again"] for c in contributions for after in c.body["after"])}
     options, goals = readings(runs), tuple(map(goal_of, runs))
+    failed = [read_act(act).parts(options) for c in contributions for act in c.body.get("failed", ())]
     done: dict[str, list[Instance]] = defaultdict(list)
     for run, c in zip(runs, contributions, strict=True):
         for verb, deed in zip(c.body.get("verbs", ()), run.deeds, strict=False):
@@ -223,9 +222,12 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
                 done[verb].append(Instance(run, deed, parts[0], 0))
     best: dict[str, Template] = {}
     for verb, instances in sorted(done.items()):
-        clear = [t for t in templates(instances, goals) if not any(slot.source == "unknown" for slot in t.slots)]
-        sessions = {t.text: len({one.run.session for one in t.instances}) for t in clear}
-        often = [t for t in clear if 2 * sessions[t.text] > len({one.run.session for one in instances})]
+        found = templates(instances, goals)
+        known = [t for t in found if sum(slot.source == "unknown" for slot in t.slots) <= (verb in last)]
+        if verb == own:
+            known = [t for t in known if 2 * sum(any(map(t.resembles, deed)) for deed in failed) < len(failed)]
+        sessions = {t.text: len({one.run.session for one in t.instances}) for t in known}
+        often = [t for t in known if 2 * sessions[t.text] > len({one.run.session for one in instances})]
         best.update((verb, t) for t in often if sessions[t.text] >= _LEAST_SESSIONS)
     slots = unified(slot for t in best.values() for slot in t.slots)
     # What their values look like finds procedures, and no playbooks.
@@ -250,11 +252,10 @@ def _needs(contributions: Sequence[Contribution], ways_out: Sequence[Recovery]) 
 
 
 def _news(contributions: Sequence[Contribution], ways_out: Sequence[Recovery]) -> int:
-    """Count what the playbook says beyond "it failed, edit and try again": repeated faults, prevention, specific
-    recoveries. Recoveries of an error without a message do not count, because it can mean anything."""
-    prevented = _prevention(contributions, contributions[0].body["verb"])
+    """Count what the playbook says to do beyond "look, edit and try again". Recoveries of an error without a message do
+    not count, because it can mean anything."""
     ways = sum(way.telling for way in ways_out) if contributions[0].body["message"] else 0
-    return ways + len(_faults(contributions)) + len(prevented)
+    return ways + len(_prevention(contributions, contributions[0].body["verb"]))
 
 
 def _pattern(contributions: Sequence[Contribution], verb: str) -> str:
@@ -306,39 +307,31 @@ def _severity(contributions: Sequence[Contribution]) -> str:
 def _symptoms(contributions: Sequence[Contribution]) -> list[str]:
     kind, text = _said(contributions, contributions[0].body["verb"], _MESSAGE)
     shown = [sentence(form) for form in (kind if not text or _adds(kind, text) else "", text) if form]
-    shown += map(sentence, _faults(contributions))
     repeats = sum(c.body["occurrences"] > 1 for c in contributions)
     if 2 * repeats >= len(contributions):
         shown.append("The same error comes back within a session")
     return list({text.lower(): text for text in reversed(shown)}.values())[::-1]
 
 
-def _faults(contributions: Sequence[Contribution]) -> list[str]:
-    """Return faults that occurred more than once, most frequent first."""
-    counts = Counter(c.body["fault"] for c in contributions if c.body["fault"])
-    often = [fault for fault, count in counts.items() if count >= _LEAST_SESSIONS]
-    return sorted(often, key=lambda fault: (-counts[fault], fault))[:_FAULTS]
-
-
 def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
-    """Return earlier steps that distinguish tries that worked from tries that failed, by log-odds."""
+    """Return earlier steps that distinguish tries that worked from tries that failed, more than by chance,
+    and that the error does not name."""
     good = [t["before"] for c in contributions for t in c.body["tries"] if t["ok"]]
     bad = [t["before"] for c in contributions for t in c.body["tries"] if not t["ok"]]
     if len(good) < _SIDE or len(bad) < _SIDE:
         return []
+    said = set(words_of(contributions[0].body["surface"]))
     strategies = []
-    for step in sorted({step for before in (*good, *bad) for step in before}):
+    for step in sorted({step for before in (*good, *bad) for step in before if not said.issuperset(words_of(step))}):
         with_good, with_bad = sum(step in b for b in good), sum(step in b for b in bad)
-        odds = log((with_good + 0.5) / (len(good) - with_good + 0.5)) - log(
-            (with_bad + 0.5) / (len(bad) - with_bad + 0.5)
-        )
         mostly = 2 * with_good >= len(good) and wilson(with_good, len(good)) > 1 - wilson(len(bad) - with_bad, len(bad))
-        if odds >= _LOG_ODDS and mostly:
+        chance = by_chance(with_good, len(good), with_bad, len(bad))
+        if step not in (EDIT, ASK) and mostly and chance <= _CHANCE:
             told = (
                 f"{sentence(phrase_of(step))} first: done before {with_good} of {plural(len(good), 'try', 'tries')} to"
             )
             told += f" {phrase_of(verb)} that worked and {with_bad} of {len(bad)} that failed"
-            strategies.append((-round(odds, 6), told))
+            strategies.append((round(chance, 9), told))
     return [words for _, words in sorted(strategies)][:_SHOWN]
 
 

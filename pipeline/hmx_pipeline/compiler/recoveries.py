@@ -4,11 +4,11 @@ Input: a failed action among those of its segment, or all contributions of one f
 recoveries, best first. A recovery is what was changed between the failure and the next try of the same action, or
 another action to the same end: one with a similar name, or of the same phase and with a value of the failed one. If
 something was changed before, the other action proves nothing. A try that works proves a recovery. Without one, only the
-outcome of the segment counts.
+outcome of the segment counts. A recovery is worth telling if it names what to run: a whole action, or arguments.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -34,9 +34,8 @@ _LOOKS: Final = 2
 _ALIKE: Final = 0.5  # share of common words from which two tools count as similar
 _SHOWN: Final = 5
 _SHOWN_ONCE: Final = 2
-_LOOKED: Final = 3
-"""Fewest sessions in which only looking or another value helped: that may have been anything."""
-_OTHER: Final = "another "
+_ALONE: Final = 3
+"""Fewest sessions in which only another try helped: that may have been anything."""
 _LETTERS: Final = 4  # shortest value that can show that two actions are about the same thing
 _MOSTLY: Final = 0.8
 _USUAL: Final = 5  # fewest tries after which one can tell what is done before a try anyway
@@ -69,8 +68,10 @@ def after(at: int, done: Sequence[Action], steps: Sequence[Step], outcome: Segme
         action = done[i]
         if action.asked:
             path.setdefault(ASK, i)
-        if action.verb == failed.verb or (
-            not any(map(mutates, path)) and _to_the_same_end(failed, given, action, steps)
+        if (action.verb == failed.verb and _keeps(given, arguments(action, steps))) or (
+            action.verb != failed.verb
+            and not any(map(mutates, path))
+            and _to_the_same_end(failed, given, action, steps)
         ):
             if len(path) > _PATH:
                 return After((), _LATER, action.ok is not False, (i,))
@@ -110,6 +111,14 @@ def _to_the_same_end(failed: Action, given: Arguments, action: Action, steps: Se
     return bool(own) and len(own & _names(arguments(action, steps))) >= _ALIKE * len(own)
 
 
+def _keeps(old: Arguments, new: Arguments) -> bool:
+    """Return True if it keeps a name or a value of the failed action, or that had none. `tool --version` is no try of
+    `tool build x`."""
+    before, now = ({*given.values(), *(name for name in given if not name.isdigit())} for given in (old, new))
+    program = {old.get("1", "")} if old.get("0") != old.get("1") else before
+    return before <= program or not before.isdisjoint(now - program)
+
+
 def _names(given: Arguments) -> set[str]:
     return {value for value in given.values() if len(value) >= _LETTERS and " " not in value and not wordlike(value)}
 
@@ -125,23 +134,16 @@ def _known(action: Action, given: Arguments) -> bool:
 
 
 def _again(old: Arguments, new: Arguments, *, all_known: bool) -> tuple[str, tuple[str, ...]]:
-    """Compare the arguments. Of those that differ, names are told, and values where none had been."""
+    """Compare the arguments. Those that differ are told if their new values are words; of an id nobody knows which."""
     if old == new:
         return "same" if all_known else "again", ()
     named = [name for name in sorted(old.keys() | new.keys()) if not name.isdigit()]
-    other = [f"{_OTHER}{name}" for name in named if name in old and name in new and old[name] != new[name]]
     more = [
-        f"{name}={new[name]}".rstrip("=")
+        f"{name}={new[name]}".rstrip("=") + (f", not {old[name]}" if wordlike(old.get(name, "")) else "")
         for name in named
-        if name not in old and (wordlike(new[name]) or not new[name])
+        if new.get(name) != old.get(name) and name in new and (wordlike(new[name]) or not new[name])
     ]
-    fewer = [f"no {name}" for name in named if name not in new]
-    told = (*other, *more, *fewer)
-    return "changed", told if more or fewer or 2 * len(other) <= len(old) else ()
-
-
-def once(steps: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(steps))
+    return "changed", (*more, *(f"no {name}" for name in named if name not in new))
 
 
 @remembered(MB)
@@ -188,9 +190,9 @@ def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = 
         changed = _changed(forms[way])
         words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts, changed)
         others = tally((s, ok) for w, own in tried.items() if w != way and _plain(w, way) for s, ok in own.items())
-        beats = _instead(way) or not others.sessions or counts.bound > others.bound
+        beats = way.again not in ("", *_TRIED) or not others.sessions or counts.bound > others.bound
         beats = beats and not (proven and not way.again)
-        telling = bool(verb) and beats and _telling(way, forms[way], counts, changed, anyway, acts)
+        telling = bool(verb) and beats and _telling(way, forms[way], counts, changed, anyway, acts, contributions[0])
         found.append(Recovery(words, whole, counts, list(seen.items()), telling))
     ranked = sorted(
         (recovery for recovery in found if recovery.counts.successes),
@@ -224,14 +226,11 @@ def _plain(way: "_RecoveryPath", beside: "_RecoveryPath") -> bool:
     return not way.steps and way.again in _TRIED if beside.again else not way.again
 
 
-def _instead(way: "_RecoveryPath") -> bool:
-    """Return True if another action took the place of the failed one."""
-    return way.again not in ("", *_TRIED)
-
-
 def _anyway(contributions: Sequence[Contribution]) -> list[set[str]]:
-    """What was done before each try that followed no failure, without the first of a segment: before that is all."""
-    return [set(t["before"]) for c in contributions for t in c.body["tries"][1:]]
+    """What was done before each try that followed no failure, without the first of a segment: before that is all. And
+    what was done after other failures."""
+    tries = [set(t["before"]) for c in contributions for t in c.body["tries"][1:]]
+    return tries + [set(steps) for c in contributions for steps in c.body.get("elsewhere", ())]
 
 
 def _telling(
@@ -241,19 +240,24 @@ def _telling(
     changed: Sequence[str],
     anyway: Sequence[set[str]],
     acts: Mapping[str, str],
+    one: Contribution,
 ) -> bool:
-    """Return True if it says more than an edit and another try. Steps that come before any try are part of the work."""
-    if way.again not in _TRIED:
-        return way.again in acts or any(step in acts and mutates(step) for step in way.steps)
-    if changed or (way.again == "same" and not way.steps):
-        return counts.successes >= _LOOKED or not all(each.startswith(_OTHER) for each in changed)
-    good = [set(after["steps"]) for after in seen if after["worked"]]
-    own = [step for step in way.steps if step != EDIT and not _usually(step, good, anyway)]
-    return any(map(mutates, own)) or ASK in own or (bool(own) and counts.successes >= _LOOKED)
+    """Return True if it names an action or arguments that the error does not name, and that are not as usual before any
+    try and after other failures. Another try tells something if nothing else was needed."""
+    if way.again == "same" and not way.steps:
+        return counts.successes >= _ALONE
+    good = [{*after["steps"], after["again"]} for after in seen if after["worked"]]
+    named = [acts[step] for step in (*way.steps, way.again) if step in acts and not _usually(step, good, anyway)]
+    if way.again == "changed":
+        named = [*changed, *(acts[verb] for verb in (one.body["verb"],) if verb in acts)]
+    elif way.again not in _TRIED and way.again not in acts:
+        named = []
+    said = set(words_of(one.body["surface"]))
+    return any(not said.issuperset(words_of(text)) for text in named)
 
 
 def _usually(step: str, good: Sequence[set[str]], anyway: Sequence[set[str]]) -> bool:
-    """Return True if it is done before other tries about as often."""
+    """Return True if it is done about as often anyway."""
     done, usual = sum(step in steps for steps in good), sum(step in steps for steps in anyway)
     return len(anyway) >= _USUAL and by_chance(done, len(good), usual, len(anyway)) > _CHANCE
 
@@ -278,27 +282,19 @@ def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str], 
 
     if not verb:
         return "Try again"
-    tried = {**_TRIED, **({"changed": f" with {and_list(changed)}"} if changed else {})}
-    last = {"": [], **{each: [f"try again{how}"] for each, how in tried.items()}}.get(
-        again, [f"{named(again)} instead"]
-    )
+    tried = {each: f"try again{how}" for each, how in _TRIED.items()}
+    if changed:
+        tried["changed"] = f"try again with {and_list(changed)}"
+    if verb in acts:
+        tried["changed"] = f"{named(verb)} instead" + (f", with {and_list(changed)}" if changed else "")
+    last = [tried.get(again) or f"{named(again)} instead"] if again else []
     return sentence(", then ".join([*map(named, steps), *last]))
 
 
 def _words(steps: Sequence[str], again: str, verb: str) -> str:
     """Describe a recovery in words."""
-    words = [phrase_of(step) for step in steps]
     if not verb:
         return "Try again"
-    match again:
-        case "":
-            pass
-        case "same":
-            words.append(f"{phrase_of(verb)} again unchanged")
-        case "again":
-            words.append(f"{phrase_of(verb)} again")
-        case "changed":
-            words.append(f"{phrase_of(verb)} again with other arguments")
-        case _:
-            words.append(f"{phrase_of(again)} instead")
-    return sentence(", then ".join(words))
+    tried = {how: f"{phrase_of(verb)} again{than}" for how, than in _TRIED.items()}
+    last = [tried.get(again) or f"{phrase_of(again)} instead"] if again else []
+    return sentence(", then ".join([*map(phrase_of, steps), *last]))

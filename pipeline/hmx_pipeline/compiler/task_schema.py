@@ -5,6 +5,7 @@ recoveries. Without a step that the successful runs share there is no finding.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from hmx_pipeline.compiler.artifact_text import listed, most_frequent, percent, plural, worked
@@ -19,7 +20,7 @@ from hmx_pipeline.compiler.tasks.templates import Template
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
 from hmx_pipeline.contracts.pack import Section
-from hmx_pipeline.segments.action_names import EDIT, mutates
+from hmx_pipeline.segments.action_names import EDIT
 from hmx_pipeline.segments.masking import sentence, shorten
 
 NAME: Final = "task_schema"
@@ -27,7 +28,7 @@ MADE_OF: Final = "run"
 _COURSE: Final = 5
 """So many different actions in order say something, even if what they take is open."""
 _TOLD_OF: Final = 3
-"""Steps that tell less than one in so many of a run's actions are only its beginning, unless one changes something."""
+"""Steps that tell less than one in so many of a run's actions are only its beginning, unless runs end with one."""
 _DRAFT_SUCCESSES: Final = 3
 _ACTIVE_SUCCESSES: Final = 5
 _ACTIVE_SESSIONS: Final = 2
@@ -91,17 +92,20 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
 
 
 def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
-    """Return True if some step that is always done leaves nothing open, and, if most runs did much more than the steps
-    tell, some step changes something: always done, or what a goal asks for. To look leads nowhere."""
-    if _is_course(found):
-        return any(map(_telling, found.steps))
-    required = [step for step in found.steps if not step.optional]
-    settled = [step for step in found.steps if _settled(step)]
-    leads = 2 * sum(_does_more(run_of(c), found) for c in good) < len(good) or any(
-        _acts(step) and (not step.optional or any(step.template.meant_by(goal.casefold()) for goal in found.goals))
-        for step in settled
-    )
-    return leads and any(step in settled for step in required) and _said(found)
+    """Return True if some step leads to the goal: it is always done, leaves nothing open, and is not usual in all that
+    is done here. If most runs did much more than the steps tell, runs end with it, or a goal asks for it."""
+    is_course, usual = _is_course(found), frozenset(good[0].body.get("usual", ()))
+    clear = filter(_telling if is_course else _settled, found.steps)
+    leads = [step for step in clear if not step.optional and not _is_usual(step, usual)]
+    if not is_course and 2 * sum(_does_more(run_of(c), found) for c in good) >= len(good):
+        ends = [simple for c in good for deed in run_of(c).deeds[-1:] for simple in deed.parts(NONE)]
+        asked = [goal.casefold() for goal in found.goals]
+        leads = [
+            step
+            for step in leads
+            if 2 * sum(map(step.template.covers, ends)) >= len(good) or any(map(step.template.meant_by, asked))
+        ]
+    return bool(leads) and (is_course or _said(found))
 
 
 def _is_course(found: Procedure) -> bool:
@@ -115,9 +119,13 @@ def _does_more(run: Run, found: Procedure) -> bool:
     return _TOLD_OF * told < len(done)
 
 
-def _acts(step: ProcedureStep) -> bool:
-    named = (word for word in step.template.words[:1] if isinstance(word, str))
-    return mutates(" ".join((step.template.program, *named)))
+def _is_usual(step: ProcedureStep, usual: frozenset[str]) -> bool:
+    """`usual`: what is done in half of the other tasks' runs."""
+    named, own = step.template, [step.template.program]
+    for word in takewhile(lambda word: isinstance(word, str), named.words):
+        own.append(f"{own[-1]} {word}")
+    given = (f"{named.program} {key}={value}" for key, value in named.options if isinstance(value, str))
+    return usual.issuperset((own[-1], *given))
 
 
 def _said(found: Procedure) -> bool:

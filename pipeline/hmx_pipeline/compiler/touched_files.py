@@ -45,7 +45,6 @@ def extract(segment: Segment, outcome: SegmentOutcome, _: Sequence[Action]) -> l
             key=KEY,
             source_events=list(dict.fromkeys([*(message.event_id for message in asked), *read.changed.values()])),
             outcome=outcome,
-            tags=[],
             body=read.body(asked),
         )
     ]

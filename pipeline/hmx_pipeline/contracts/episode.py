@@ -78,6 +78,8 @@ class _Carried(msgspec.Struct, omit_defaults=True, gc=False):
     """What the event's own metadata had under this key."""
     subject: str = ""
     """The session's first subject, if the event itself names none."""
+    claims: int = 0
+    """Of the event that names this subject after others were released: the time of the latest, in milliseconds."""
 
 
 class _EpisodeWire(msgspec.Struct, gc=False, rename="camel"):
@@ -135,13 +137,14 @@ def write_episode(
     notes: tuple[str, ...] = (),
     redacted: tuple[str, ...] = (),
     subject: str = "",
+    claims: int = 0,
 ) -> bytes:
     """Write the trace's bytes. Raw fields of the envelope are copied, not serialised again. `subject` is that of an
-    event which names none."""
+    event which names none; `claims`: see _Carried."""
     carried = _Carried(
         event.hmx_version, event.agent_id, event.tenant_id, event.sequence, origin, release, event.trace_id,
         event.correlation_id, event.parent_event_id, event.embeddings, event.tags, event.ttl_seconds, event.extensions,
-        notes, redacted, subject=subject,
+        notes, redacted, subject=subject, claims=claims,
     )  # fmt: skip
     metadata = _with_reserved(bytes(event.metadata), carried)
     return _encode(

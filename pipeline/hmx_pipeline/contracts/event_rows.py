@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.contracts.content import Content
 
@@ -120,3 +120,10 @@ class EventType:
     actor: Places = ()
     fixed_name: str = ""
     projection: Projection | None = None
+
+
+def observed(
+    entity: Template, name: Template, summary: Places = (), properties: Places = (), *, text: Places = (), **more: Any
+) -> EventType:
+    """Return the row of an observation that adds an entity to the graph; `more` goes to its `Projection`."""
+    return EventType(Role.OBSERVATION, text=text, projection=Projection(entity, name, summary, properties, **more))

@@ -11,7 +11,7 @@ from typing import Final
 
 from hmx_pipeline.contracts.agent_types import AGENT_TYPES, RETENTION
 from hmx_pipeline.contracts.content import Decision, Error, Feedback, Message, ToolCall, ToolResult
-from hmx_pipeline.contracts.event_rows import ACTS, EventType, Places, ProjectedEdge, Projection, Role, Saying
+from hmx_pipeline.contracts.event_rows import ACTS, EventType, Places, Projection, Role, Saying, by_actor
 
 __all__ = ["ACTS", "AGENT_TYPES", "EVENT_TYPES", "EventType", "Places", "Role", "event_type", "namespaced"]
 
@@ -24,38 +24,23 @@ _TEXT: Final = ("text", "message", "content", "summary", "description")
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
     "message": EventType(Role.MESSAGE, Message, text=("text", "content"), actor=("role",)),
     "tool_call": EventType(
-        Role.CALL,
-        ToolCall,
-        name=("tool_name", "tool", "name"),
-        arguments=("arguments", "input", "args"),
+        Role.CALL, ToolCall, name=("tool_name", "tool", "name"), arguments=("arguments", "input", "args"),
         call_id=("call_id",),
     ),
     "tool_result": EventType(
-        Role.RESULT,
-        ToolResult,
-        name=("tool_name", "tool", "name"),
-        text=("result.text", "result", "output", "error"),
-        ok=("success",),
-        exit_code=("exit_code",),
-        call_id=("call_id",),
+        Role.RESULT, ToolResult, name=("tool_name", "tool", "name"), text=("result.text", "result", "output", "error"),
+        ok=("success",), exit_code=("exit_code",), call_id=("call_id",),
     ),
     "file_edit": EventType(
         Role.ACTION, fixed_name="edit", text=("path",), arguments=("path",), ok=("success",), exit_code=("exit_code",)
     ),
     "test_run": EventType(
-        Role.TEST,
-        name=("command", "runner"),
-        text=("output", "stderr", "error", "command"),
-        ok=("success", "passed"),
+        Role.TEST, name=("command", "runner"), text=("output", "stderr", "error", "command"), ok=("success", "passed"),
         exit_code=("exit_code",),
     ),
     "command_exec": EventType(
-        Role.ACTION,
-        name=("command",),
-        text=("output", "stderr", "error", "command"),
-        arguments=("command",),
-        ok=("success",),
-        exit_code=("exit_code",),
+        Role.ACTION, name=("command",), text=("output", "stderr", "error", "command"), arguments=("command",),
+        ok=("success",), exit_code=("exit_code",),
     ),
     "browser_action": EventType(
         Role.ACTION, name=("action",), text=("url", "selector", "text"), arguments=("url", "selector"), ok=("success",)
@@ -64,36 +49,23 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
         Role.ACTION, name=("api", "endpoint", "name", "url"), text=("result", "output", "error"), ok=("success",)
     ),
     "decision": EventType(
-        Role.DECISION,
-        Decision,
-        name=("question",),
-        text=("chosen_option",),
-        arguments=("alternatives",),
+        Role.DECISION, Decision, name=("question",), text=("chosen_option",), arguments=("alternatives",),
         projection=Projection(
-            "decision",
-            "{question} → {chosen_option}",
-            ("reasoning", "alternatives"),
-            edges=(ProjectedEdge("made_decision", "actor", "{@agent_id}"),),
+            "decision", "{question} → {chosen_option}", ("reasoning", "alternatives"),
+            edges=(by_actor("made_decision"),),
         ),
     ),
     "error": EventType(Role.ERROR, Error, name=("error_type", "type", "name"), text=("message", "error", "text")),
     "observation": EventType(Role.OBSERVATION, text=_TEXT),
     "state_change": EventType(
-        Role.STATE,
-        name=("state", "key"),
-        text=("state", "to", *_TEXT),
-        arguments=("files_changed",),
+        Role.STATE, name=("state", "key"), text=("state", "to", *_TEXT), arguments=("files_changed",),
         projection=Projection(properties=RETENTION, says=(Saying("fact", "{key}", "is", "{to|value|new_value}"),)),
     ),
     "feedback": EventType(
-        Role.FEEDBACK,
-        Feedback,
-        name=("signal",),
-        text=("comment",),
-        target=("target_event_id",),
+        Role.FEEDBACK, Feedback, name=("signal",), text=("comment",), target=("target_event_id",),
         about=("metadata.rejected_tool", "metadata.rejected_command"),
     ),
-}
+}  # fmt: skip
 AUDIT_TYPES: Final = ("memory.", "metacognition.", "skill.")
 """Prefixes of types that record what a memory did or doubts. Nothing is learnt from those without a row."""
 AUDIT: Final = EventType(Role.OBSERVATION)

@@ -133,5 +133,6 @@ def header(headers: Iterable[tuple[str, bytes]] | None, name: str) -> bytes | No
 
 def origin_of(headers: Headers | None) -> tuple[int, int] | None:
     """Return partition and offset of the input that an output came from; None if they are missing or malformed."""
-    place = [header(headers, name) or b"" for name in (ORIGIN_PARTITION, ORIGIN_OFFSET)]
-    return (int(place[0]), int(place[1])) if all(part.isdigit() for part in place) else None
+    last = dict(headers or ())  # of repeated headers the last one counts, as in `header`
+    partition, offset = last.get(ORIGIN_PARTITION) or b"", last.get(ORIGIN_OFFSET) or b""
+    return (int(partition), int(offset)) if partition.isdigit() and offset.isdigit() else None

@@ -5,9 +5,9 @@ the rest on request.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from hmx_pipeline.contracts.event_rows import EventType, Places, ProjectedEdge, Projection, Role, Shelf, by_actor
+from hmx_pipeline.contracts.event_rows import EventType, Places, ProjectedEdge, Shelf, by_actor, observed
 from hmx_pipeline.contracts.ledger import REINFORCES
 
 INVALIDATION: Final = "memory_invalidation"
@@ -25,31 +25,25 @@ SKILL_STATUSES: Final = (
 
 def _skill(status: str) -> EventType:
     about = ("failure_modes", "rollback", "contradiction_reason", "evidence", "stale", "valid_to", "superseded_by")
-    return EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            "skill_version",
-            _VERSION,
-            ("summary", "name", "applicability", "procedure"),
-            ("skill_id", "version", "name", "summary", "procedure", "applicability", "citations", *about, "expires_at"),
-            status=status,
-            edges=(_HAS_VERSION, by_actor(f"{status}_skill")),
-            shelf=Shelf.PROCEDURE,
-        ),
+    return observed(
+        "skill_version",
+        _VERSION,
+        ("summary", "name", "applicability", "procedure"),
+        ("skill_id", "version", "name", "summary", "procedure", "applicability", "citations", *about, "expires_at"),
+        status=status,
+        edges=(_HAS_VERSION, by_actor(f"{status}_skill")),
+        shelf=Shelf.PROCEDURE,
     )
 
 
 def _use_of_skill(entity: str, place: str, relation: str, summary: Places, properties: Places) -> EventType:
-    return EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            entity,
-            _VERSION + f":{place}:{{@session_id}}:{{@sequence}}",
-            summary,
-            ("skill_id", "version", "task", *properties),
-            edges=(_HAS_VERSION, ProjectedEdge(relation, "skill_version", _VERSION)),
-            shelf=Shelf.DIAGNOSTIC,
-        ),
+    return observed(
+        entity,
+        _VERSION + f":{place}:{{@session_id}}:{{@sequence}}",
+        summary,
+        ("skill_id", "version", "task", *properties),
+        edges=(_HAS_VERSION, ProjectedEdge(relation, "skill_version", _VERSION)),
+        shelf=Shelf.DIAGNOSTIC,
     )
 
 
@@ -58,19 +52,9 @@ def _metacognition(
 ) -> EventType:
     """The first property is the entity's name."""
     needs = (properties[0], "claim_key", summary, "authority_status")
-    return EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            entity,
-            f"{{{properties[0]}}}",
-            (summary, "reason"),
-            (*properties, "claim_key", "reason", "authority_status", "expires_at"),
-            edges=(by_actor(relation),),
-            needs=needs,
-            refs=refs,
-            shelf=shelf,
-        ),
-    )
+    told = (*properties, "claim_key", "reason", "authority_status", "expires_at")
+    more: dict[str, Any] = {"edges": (by_actor(relation),), "needs": needs, "refs": refs, "shelf": shelf}
+    return observed(entity, f"{{{properties[0]}}}", (summary, "reason"), told, **more)
 
 
 MEMORY_TYPES: Final[Mapping[str, EventType]] = {
@@ -81,45 +65,21 @@ MEMORY_TYPES: Final[Mapping[str, EventType]] = {
     "skill.outcome_recorded": _use_of_skill(
         "skill_outcome", "outcome", "recorded_outcome", ("task", "feedback"), ("success_score", "feedback", "evidence")
     ),
-    "memory.reinforced": EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            "{entity_type|=memory}",
-            "{entity_name}",
-            (),
-            ("importance", "reinforcement_count"),
-            edges=(by_actor("reinforced_memory"),),
-            shelf=Shelf.DIAGNOSTIC,
-            again=True,
-        ),
+    "memory.reinforced": observed(
+        "{entity_type|=memory}", "{entity_name}", (), ("importance", "reinforcement_count"),
+        edges=(by_actor("reinforced_memory"),), shelf=Shelf.DIAGNOSTIC, again=True,
     ),
-    "memory.invalidated": EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            INVALIDATION,
-            "{@session_id}:{@sequence}",
-            ("entity_type", "entity_name", "reason"),
-            ("entity_type", "entity_name", "reason"),
-            edges=(by_actor("invalidated_memory"),),
-            shelf=Shelf.DIAGNOSTIC,
-        ),
+    "memory.invalidated": observed(
+        INVALIDATION, "{@session_id}:{@sequence}", ("entity_type", "entity_name", "reason"),
+        ("entity_type", "entity_name", "reason"), edges=(by_actor("invalidated_memory"),), shelf=Shelf.DIAGNOSTIC,
     ),
-    REINFORCES: EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            LEDGER, "{kind}", (), ("kind", "weight"), needs=("authority_status",), refs=("targets",),
-            shelf=Shelf.DIAGNOSTIC,
-        ),
+    REINFORCES: observed(
+        LEDGER, "{kind}", (), ("kind", "weight"), needs=("authority_status",), refs=("targets",),
+        shelf=Shelf.DIAGNOSTIC,
     ),
-    "memory.feedback": EventType(
-        Role.OBSERVATION,
-        projection=Projection(
-            "memory_feedback",
-            "{@session_id}:{@sequence}",
-            ("feedback", "reason", "entity_type", "entity_name"),
-            ("feedback", "reason", "entity_type", "entity_name", "citation", "source", "score"),
-            shelf=Shelf.DIAGNOSTIC,
-        ),
+    "memory.feedback": observed(
+        "memory_feedback", "{@session_id}:{@sequence}", ("feedback", "reason", "entity_type", "entity_name"),
+        ("feedback", "reason", "entity_type", "entity_name", "citation", "source", "score"), shelf=Shelf.DIAGNOSTIC,
     ),
     "metacognition.unknown.recorded": _metacognition(
         "known_unknown", "recorded_known_unknown", "question",

@@ -103,6 +103,10 @@ UNREADABLE: Final = bytes(bytearray(b"unreadable"))
 send it."""
 
 
+PREFACE: Final = "Value error, "
+"""What the validator puts before a sentence of ours. Dead letters keep it; people are shown the sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """Why a record was rejected: reason, JSON path of the cause (`$` for the whole), and a sentence without values."""
@@ -110,3 +114,11 @@ class Rejection:
     reason: Reason
     path: str = "$"
     detail: str = ""
+
+    @property
+    def said(self) -> str:
+        return self.detail.removeprefix(PREFACE) or self.reason.advice
+
+
+class NewerRecordError(Exception):
+    """A newer release has written a record of the pipeline's own: an older one neither obeys nor rejects it."""

@@ -12,13 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticUndefined
-from pydantic_core.core_schema import (
-    DataclassField,
-    ModelField,
-    NullableSchema,
-    TypedDictField,
-    WithDefaultSchema,
-)
+from pydantic_core.core_schema import DataclassField, ModelField, NullableSchema, TypedDictField, WithDefaultSchema
 
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.episode import Episode

@@ -9,16 +9,7 @@ from string import ascii_lowercase
 from typing import Final, NamedTuple
 
 from hmx_pipeline.intake.scan import NEW, Work, any_case, finder, rule, value_if
-from hmx_pipeline.intake.secret_names import (
-    PASS,
-    WORDS,
-    is_about,
-    is_blank,
-    is_code,
-    is_keyed,
-    is_mixed,
-    is_sentence,
-)
+from hmx_pipeline.intake.secret_names import PASS, WORDS, is_about, is_blank, is_code, is_keyed, is_mixed, is_sentence
 
 METRIC: Final = re.compile(
     r"tokens\Z|tokens?[_-]?(?:used|count|usage|limit|budget|estimate|remaining|total|details|per[_-]?second)", re.ASCII

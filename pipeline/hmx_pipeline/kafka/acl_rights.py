@@ -19,17 +19,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.topic_files import ANSWER_S, KafkaRefusedError, connect, explained, settled
 from hmx_pipeline.kafka_profile import KafkaProfile
-from hmx_pipeline.topology import (
-    EVENTS,
-    FOLLOWED,
-    GROUP,
-    LETTERS_ID,
-    MATERIALISED,
-    OURS,
-    RESTORE_ID,
-    SHADOWS,
-    STAGES,
-)
+from hmx_pipeline.topology import EVENTS, FOLLOWED, GROUP, LETTERS_ID, MATERIALISED, OURS, RESTORE_ID, SHADOWS, STAGES
 
 ANY: Final = ""
 """In the place of a partition: the transactional ids of all of them."""

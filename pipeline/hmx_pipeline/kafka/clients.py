@@ -3,7 +3,6 @@
 All readers are read_committed. Offsets have gaps (transaction markers), so nothing relies on consecutive offsets.
 """
 
-import logging
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import closing, contextmanager
@@ -29,7 +28,6 @@ from hmx_pipeline.kafka.client_login import as_profile, client_config, refusal
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, settled
 from hmx_pipeline.kafka_profile import KafkaProfile
 
-LOG: Final = logging.getLogger("hmx.kafka")
 Answered = Callable[[KafkaError | None, object], None]
 """Delivery callback."""
 ANSWER_S: Final = 10.0

@@ -32,15 +32,8 @@ from confluent_kafka.admin import (
 )
 from pydantic import ValidationError
 
+from hmx_pipeline.kafka import topic_plan
 from hmx_pipeline.kafka.client_login import client_config, denied, refusal
-from hmx_pipeline.kafka.topic_plan import (
-    PARTITIONS,
-    ClusterState,
-    TopicPlan,
-    TopicSpec,
-    TopicState,
-    plan,
-)
 from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.topology import STAGES
 
@@ -98,7 +91,7 @@ class MissingTopicError(UnfitTopicError):
     pass
 
 
-def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[TopicSpec, ...]:
+def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[topic_plan.TopicSpec, ...]:
     """Loads all topic files; `prefix` separates installations on one cluster."""
     files = sorted(folder.glob("*.yaml"), key=lambda file: file.stem)
     if not files:
@@ -109,9 +102,9 @@ def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[TopicSpec, ...
     return tuple(_prefixed(spec, prefix) for spec in specs.values())
 
 
-def _load(file: Path) -> TopicSpec:
+def _load(file: Path) -> topic_plan.TopicSpec:
     try:
-        spec = TopicSpec.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+        spec = topic_plan.TopicSpec.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
     except (yaml.YAMLError, ValidationError) as error:
         raise TopicFileError(f"{file.name}: {error}") from error
     if spec.topic != file.stem:
@@ -119,7 +112,7 @@ def _load(file: Path) -> TopicSpec:
     return spec
 
 
-def _check_links(spec: TopicSpec, specs: Mapping[str, TopicSpec]) -> None:
+def _check_links(spec: topic_plan.TopicSpec, specs: Mapping[str, topic_plan.TopicSpec]) -> None:
     for link in (spec.dlq, spec.partitions_as):
         if link is not None and link not in specs:
             raise TopicFileError(f"{spec.topic}.yaml: {link} has no topic file")
@@ -127,7 +120,7 @@ def _check_links(spec: TopicSpec, specs: Mapping[str, TopicSpec]) -> None:
         raise TopicFileError(f"{spec.topic}.yaml: partitions differ from those of {spec.partitions_as}")
 
 
-def _prefixed(spec: TopicSpec, prefix: str) -> TopicSpec:
+def _prefixed(spec: topic_plan.TopicSpec, prefix: str) -> topic_plan.TopicSpec:
     links = {"dlq": spec.dlq and prefix + spec.dlq, "partitions_as": spec.partitions_as and prefix + spec.partitions_as}
     return spec.model_copy(update={"topic": prefix + spec.topic, **links})
 
@@ -137,7 +130,7 @@ def connect(kafka: KafkaProfile) -> AdminClient:
     return AdminClient(client_config(kafka))
 
 
-def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
+def read_cluster(admin: AdminClient, names: Iterable[str]) -> topic_plan.ClusterState:
     """Reads the named topics; missing ones are absent from the result."""
     names = set(names)
     known = metadata(admin)
@@ -148,7 +141,7 @@ def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
     configs = _configs(admin, found)
     written = _written(admin, {name: len(topic.partitions) for name, topic in found.items()})
     topics = {
-        name: TopicState(
+        name: topic_plan.TopicState(
             partitions=len(topic.partitions),
             replicas=min(len(partition.replicas) for partition in topic.partitions.values()),
             config={entry.name: entry.value or "" for entry in configs[name].values()},
@@ -157,10 +150,10 @@ def read_cluster(admin: AdminClient, names: Iterable[str]) -> ClusterState:
         )
         for name, topic in found.items()
     }
-    return ClusterState(len(known.brokers), topics, frozenset(known.topics) - names)
+    return topic_plan.ClusterState(len(known.brokers), topics, frozenset(known.topics) - names)
 
 
-def apply(admin: AdminClient, wanted: TopicPlan) -> None:
+def apply(admin: AdminClient, wanted: topic_plan.TopicPlan) -> None:
     """Applies the whole plan, or nothing if it holds a refusal. Returns once the result is visible."""
     if wanted.refusals:
         raise PlanRefusedError(
@@ -173,7 +166,7 @@ def apply(admin: AdminClient, wanted: TopicPlan) -> None:
     grown: list[NewPartitions] = []
     entries: dict[str, list[ConfigEntry]] = {}
     for change in wanted.changes:
-        if change.setting == PARTITIONS:
+        if change.setting == topic_plan.PARTITIONS:
             grown.append(NewPartitions(change.topic, int(change.new or 0)))
         else:
             operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
@@ -218,10 +211,10 @@ def lacking(admin: AdminClient, topic: str) -> TopicsError:
     return MissingTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`")
 
 
-def _await_visible(admin: AdminClient, applied: TopicPlan) -> None:
+def _await_visible(admin: AdminClient, applied: topic_plan.TopicPlan) -> None:
     """Waits until brokers know the changes, since the controller answers earlier: nothing is left to plan then."""
     deadline, names = time.monotonic() + VISIBLE_S, [spec.topic for spec in applied.specs]
-    while left := plan(applied.specs, read_cluster(admin, names)).topics:
+    while left := topic_plan.plan(applied.specs, read_cluster(admin, names)).topics:
         if time.monotonic() > deadline:
             raise KafkaRefusedError(f"applied, but not visible after {VISIBLE_S:.0f} s: {', '.join(sorted(left))}")
         time.sleep(POLL_S)

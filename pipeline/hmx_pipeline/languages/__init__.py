@@ -4,6 +4,7 @@ Each section belongs to the module that reads it. To add a language, add its fil
 learns from actions and results. Raises at import if a file is not valid TOML.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
@@ -26,3 +27,8 @@ LANGUAGES: Final[Mapping[str, Mapping[str, Any]]] = _read()
 def of_all(section: str) -> dict[str, Mapping[str, Any]]:
     """Return language code → this section, for the languages whose file has it."""
     return {code: tables[section] for code, tables in LANGUAGES.items() if section in tables}
+
+
+def expression(text: str) -> re.Pattern[str]:
+    """Compile an expression of a language file; a line break in it, and blanks behind that, count for nothing."""
+    return re.compile(re.sub(r"\n *", "", text), re.IGNORECASE)

@@ -35,6 +35,7 @@ def redis(folder: Path, server: str | None = None) -> Redis:
         "appendfsync": "everysec",
         "auto-aof-rewrite-min-size": "512mb",  # else a refill rewrites the file at once, copying every page
         "daemonize": "no",
+        "hz": 1,  # housekeeping, ten times a second else
     }
     argv = (str(binary), *(part for name, value in settings.items() for part in (f"--{name}", str(value))))
     return Redis(f"redis://127.0.0.1:{port}/0", Component(name="redis", argv=argv, ready=_answers(port)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hmx_pipeline.local.process import Component, PortTakenError, Process, StackError
 
-TICK_SECONDS = 0.05
+TICK_SECONDS, SETTLED_SECONDS = 0.05, 0.5
 EXITS_BEFORE_READY = 3  # exits before a first readiness that end the attempt
 
 Stages = Sequence[Sequence[Component]]
@@ -63,7 +63,7 @@ class Supervisor:
                 if not self._bring_up(stage, watched):
                     return
             self._settled.set()
-            while not self._stop.wait(TICK_SECONDS):
+            while not self._stop.wait(self._tick_s()):
                 self._step(self.processes)
         except Exception as error:  # noqa: BLE001  raised again in `start`
             self._error = error
@@ -73,6 +73,9 @@ class Supervisor:
             finally:
                 self._settled.set()
                 self._ended.set()
+
+    def _tick_s(self) -> float:
+        return SETTLED_SECONDS if all(process.settled for process in self.processes) else TICK_SECONDS
 
     def _bring_up(self, stage: list[Process], watched: list[Process]) -> bool:
         started = time.monotonic()

@@ -3,16 +3,17 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from hmx_pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
 from hmx_pipeline.contracts.safe_text import as_data
 from hmx_pipeline.packs.near_duplicates import Mark, alike, folded, in_order, mark, near, told, words
-from hmx_pipeline.retrieval.score import Components
+from hmx_pipeline.retrieval.score import Components, Made
 
 _AS_WELL: Final = 0.9
+Source = TypeVar("Source")
 
 
 class Exclusion(NamedTuple):
@@ -20,6 +21,36 @@ class Exclusion(NamedTuple):
 
     reason: DropReason
     because: str
+
+
+UNSOUND: Final = Exclusion(
+    DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
+)
+NOT_CONFIRMED: Final = Exclusion(
+    DropReason.PROVENANCE_FAILED,
+    "it is not for subjects: no operator, trusted agent or three subjects say it",
+)
+
+
+class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
+    source: Source
+    parts: Components
+    score: float
+    barred: Exclusion | None = None
+    least: float = 0.0
+    """Least relevance at which sources of its kind help."""
+    made: Made = msgspec.field(default_factory=Made)
+    """Cache of the source's rendering (`FoundSource.made`)."""
+    past: bool = False
+    """True if it no longer holds and is shown because the request includes superseded records."""
+
+    @property
+    def relevance(self) -> float:
+        return self.parts.relevance
+
+    @property
+    def helps(self) -> bool:
+        return self.relevance >= self.least
 
 
 class EntryCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):

@@ -12,7 +12,8 @@ from hmx_pipeline.compiler.knowledge.authority import binds
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord
 from hmx_pipeline.contracts.limits import PACK_CONSTRAINTS
 from hmx_pipeline.contracts.pack import DecisionConstraint
-from hmx_pipeline.packs.pack_view import PackView, Scored
+from hmx_pipeline.packs.candidates import Scored
+from hmx_pipeline.packs.pack_view import PackView
 
 _ALWAYS: Final = "always"
 _WHEN: Final = re.compile(

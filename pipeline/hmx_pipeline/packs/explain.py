@@ -6,15 +6,7 @@ Its output, `Explained`, stands in the pack's metadata if the request asks for i
 from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
-from hmx_pipeline.contracts.pack import (
-    DropExplained,
-    DropReason,
-    EntryExplained,
-    Explained,
-    RankingWeights,
-    Score,
-    SourceType,
-)
+from hmx_pipeline.contracts import pack
 from hmx_pipeline.packs.budget import Fill, Offer, allocate
 from hmx_pipeline.packs.candidates import EntryCandidate
 from hmx_pipeline.retrieval.terms import terms
@@ -25,7 +17,7 @@ _STEP: Final = 4
 
 class Drop(NamedTuple):
     candidate: EntryCandidate
-    reason: DropReason
+    reason: pack.DropReason
     because: str
 
 
@@ -41,20 +33,22 @@ def explained(
     placed: Sequence[EntryCandidate],
     drops: Sequence[Drop],
     offered: Offered,
-    weights: RankingWeights,
+    weights: pack.RankingWeights,
     query: Set[str],
     related: Set[str],
     believed: Mapping[str, str],
-) -> Explained:
+) -> pack.Explained:
     """Explain entries and listed drops. `query`: the stems of the question; `related`: near stems, which also find
     episodes. `believed`: why, by the id of a statement."""
-    budgets = _budgets(offered, {drop.candidate.key for drop in drops if drop.reason is DropReason.BUDGET_EXCEEDED})
+    budgets = _budgets(
+        offered, {drop.candidate.key for drop in drops if drop.reason is pack.DropReason.BUDGET_EXCEEDED}
+    )
     whole = sum(offer.weight for offer in offered.offers if offer.candidates) or 1
-    return Explained(
+    return pack.Explained(
         weights=weights,
         sections={offer.section.value: round(offer.weight / whole, 6) for offer in offered.offers if offer.candidates},
         entries=[
-            EntryExplained(
+            pack.EntryExplained(
                 rank=rank,
                 source_id=each.source_id,
                 matched=_matched(each, query, related),
@@ -64,14 +58,14 @@ def explained(
             for rank, each in enumerate(placed, 1)
         ],
         drops=[
-            DropExplained(
+            pack.DropExplained(
                 rank=rank,
                 source_id=drop.candidate.source_id,
                 matched=_matched(drop.candidate, query, related),
                 score=_score(drop.candidate),
                 believed=believed.get(drop.candidate.source_id),
                 because=drop.because,
-                budget=budgets.get(drop.candidate.key) if drop.reason is DropReason.BUDGET_EXCEEDED else None,
+                budget=budgets.get(drop.candidate.key) if drop.reason is pack.DropReason.BUDGET_EXCEEDED else None,
             )
             for rank, drop in enumerate(drops, len(placed) + 1)
         ],
@@ -79,15 +73,15 @@ def explained(
 
 
 def _matched(candidate: EntryCandidate, query: Set[str], related: Set[str]) -> list[str]:
-    told = query | related if candidate.source_type is SourceType.EPISODE else query
+    told = query | related if candidate.source_type is pack.SourceType.EPISODE else query
     return sorted(told & set(terms(candidate.text)))
 
 
-def _score(candidate: EntryCandidate) -> Score | None:
+def _score(candidate: EntryCandidate) -> pack.Score | None:
     parts = candidate.parts
     if parts is None:
         return None
-    return Score(
+    return pack.Score(
         relevance=round(parts.relevance, 6),
         recency=round(parts.recency, 6),
         provenance=round(parts.provenance, 6),

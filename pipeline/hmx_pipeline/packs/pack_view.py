@@ -6,13 +6,12 @@ out: drafts, those for other agents, and those later than `as_of`.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from hmx_pipeline.advice.recommendations import guide
@@ -20,79 +19,28 @@ from hmx_pipeline.compiler import decision_policy, failure_playbook, task_schema
 from hmx_pipeline.compiler.knowledge.authority import is_for
 from hmx_pipeline.compiler.lifecycle import decayed, status_at
 from hmx_pipeline.contracts.artifact import UNCONFIRMED, Artifact, Status
-from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
-from hmx_pipeline.contracts.knowledge import Kind as Known
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.ledger import Reinforced, felt, salience
 from hmx_pipeline.contracts.pack import DropReason, Filling, Past, WorkflowHints
-from hmx_pipeline.packs.candidates import Exclusion
-from hmx_pipeline.packs.cutoff import ANY, OF_ARTIFACTS, OF_EPISODES, OF_KNOWLEDGE, TAKES_IDS, is_named
-from hmx_pipeline.packs.outweighed import leaders, outweighed
+from hmx_pipeline.packs.candidates import NOT_CONFIRMED, UNSOUND, Exclusion, Scored, Source
+from hmx_pipeline.packs.cutoff import OF_ARTIFACTS, OF_EPISODES, TAKES_IDS
+from hmx_pipeline.packs.knowledge_view import began, concerning, holds, is_own, scored_knowledge
 from hmx_pipeline.packs.pack_query import PackQuery
 from hmx_pipeline.packs.rendered import episode, kept
 from hmx_pipeline.packs.workflow_hints import workflow_hints
 from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
 from hmx_pipeline.retrieval.paraphrase import nearness
 from hmx_pipeline.retrieval.rerank import reranked
-from hmx_pipeline.retrieval.retrieval_plan import (
-    ARTIFACTS,
-    CORRECTIONS,
-    EPISODES,
-    HANDOFF,
-    KNOWLEDGE,
-    POLICIES,
-)
-from hmx_pipeline.retrieval.score import (
-    Components,
-    FoundSource,
-    Made,
-    MemorySnapshot,
-    artifact_components,
-    correction_components,
-    document_components,
-    instant,
-    knowledge_components,
-)
+from hmx_pipeline.retrieval.retrieval_plan import ARTIFACTS, EPISODES
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components, document_components, instant
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.retrieval.terms import terms
 
-_UNSOUND: Final = Exclusion(
-    DropReason.PROVENANCE_FAILED, "its content is not what its hash says, or all that it rests on has outlived its time"
-)
-_UNCONFIRMED: Final = Exclusion(
-    DropReason.PROVENANCE_FAILED,
-    "it is not for subjects: no operator, trusted agent or three subjects say it",
-)
-
 _UNFIT: Final = 0.95
 """How much of its score a procedure loses at most whose slots the question fits worse."""
-_ELSEWHERE: Final = Exclusion(DropReason.LOW_RELEVANCE, "it names a command of another task than the procedure does")
-_COMMAND: Final = re.compile(r"`([^`]+)`")
 _DENIES: Final = re.compile(
     r"\b(?:avoid\w*|never|not?|without|don['’]?t|stop\w*|instead of|rather than)\b", re.IGNORECASE
 )
-
-Source = TypeVar("Source")
-
-
-class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
-    source: Source
-    parts: Components
-    score: float
-    barred: Exclusion | None = None
-    least: float = 0.0
-    """Least relevance at which sources of its kind help."""
-    made: Made = msgspec.field(default_factory=Made)
-    """Cache of the source's rendering (`FoundSource.made`)."""
-    past: bool = False
-    """True if it no longer holds and is shown because the request includes superseded records."""
-
-    @property
-    def relevance(self) -> float:
-        return self.parts.relevance
-
-    @property
-    def helps(self) -> bool:
-        return self.relevance >= self.least
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +77,13 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
     guidance = guide(ask.request.query, session, ask.request.agent_id or "", others)
     hints = workflow_hints(schema.source if schema else None, session, playbooks, guidance)
     named = {step.artifact_id for step in hints.suggested_next_steps} if hints else set()
-    known = _known(ask, fetched)
+    known = scored_knowledge(ask, fetched)
     if schema is not None:
         wanted = {name for name, slot in schema.source.content.get("slots", {}).items() if slot["source"] == "user"}
-        known = tuple(replace(each, least=0.0) if _is_own(ask, each.source, wanted) else each for each in known)
+        known = tuple(replace(each, least=0.0) if is_own(ask, each.source, wanted) else each for each in known)
     if schema is not None and ask.request.fill is Filling.RELEVANT:
         steps = "\n".join(task_schema.lines(schema.source.content))
-        known = tuple(_concerning(steps, found) for found in known)
+        known = tuple(concerning(steps, found) for found in known)
     told = (found.source for found in others)
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
     diagnoses = Past.DIAGNOSTIC in (ask.request.include or ())
@@ -143,7 +91,14 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
     if (ledger := fetched.ledger) is not None:  # the order alone changes: what is barred or helps stays so
         episodes = tuple(_weighed(ask, ledger, one, one.source.event_id, one.source.at) for one in episodes)
         known = tuple(
-            _weighed(ask, ledger, one, one.source.record_id, _began(one.source), one.source.body.get("properties"))
+            _weighed(
+                ask,
+                ledger,
+                one,
+                one.source.record_id,
+                began(one.source),
+                one.source.body.get("properties"),
+            )
             for one in known
         )
         artifacts = tuple(
@@ -218,8 +173,8 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
 
 def _forbidden(ask: PackQuery, policies: Iterable[KnowledgeRecord]) -> list[tuple[str, frozenset[str]]]:
     """Return the rules that forbid something: the rule's id, and the stems of what it forbids."""
-    standing = (policy for policy in policies if ask.existed(_began(policy)) and _holds(ask, policy))
-    rules = (policy for policy in standing if policy.body.get("negated") and is_for(policy, ask.plan.subject))
+    standing = (policy for policy in policies if ask.existed(began(policy)) and holds(ask, policy))
+    rules = (policy for policy in standing if policy.body.get("negated") and is_for(policy.body, ask.plan.subject))
     found = ((rule.record_id, frozenset(terms(str(rule.body.get("subject", ""))))) for rule in rules)
     return [(name, stems) for name, stems in found if stems]
 
@@ -261,10 +216,10 @@ def _artifact_barred(ask: PackQuery, found: FoundSource[Artifact], status: Statu
         cause = found.source.metadata.get("transition", {}).get("cause", "")
         return Exclusion(DropReason.DEPRECATED, f"it is {status}: {cause}" if cause else f"it is {status}")
     if ask.plan.subject and UNCONFIRMED in found.source.metadata:
-        return _UNCONFIRMED
+        return NOT_CONFIRMED
     if decayed(found.source, ask.now):
         return Exclusion(DropReason.DEPRECATED, "no evidence has supported it for a year")
-    return ask.unsure(found.source.confidence) or (None if found.sound else _UNSOUND)
+    return ask.unsure(found.source.confidence) or (None if found.sound else UNSOUND)
 
 
 def _applies(ask: PackQuery, source: Artifact) -> bool:
@@ -290,7 +245,7 @@ def _outdated(ask: PackQuery, known: Iterable[Scored[KnowledgeRecord]]) -> dict[
     gone: dict[str, Scored[KnowledgeRecord]] = {}
     holding: set[str] = set()
     for each in known:
-        if _holds(ask, each.source):
+        if holds(ask, each.source):
             holding.update(each.source.source_events)
         elif each.barred is not None:
             gone.update(dict.fromkeys(each.source.source_events, each))
@@ -331,101 +286,3 @@ def _episodes(
             spent += kept(found.made, episode, found.source).tokens
             least = ask.cutoff.least(OF_EPISODES, top, spent)
     return tuple(ordered)
-
-
-def _known(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRecord], ...]:
-    """Score the records that answer the query, and every policy that holds."""
-    answering = {found.source.record_id for found in fetched.knowledge}
-    existing = [each for each in fetched.knowledge if ask.existed(_began(each.source))]
-    corrections = ask.best([each for each in existing if is_correction(each.source)], CORRECTIONS)
-    found = ask.best([each for each in existing if not is_correction(each.source)], KNOWLEDGE)
-    policies = ask.best([policy for policy in fetched.policies if ask.existed(_began(policy))], POLICIES)
-    found += [FoundSource(policy, 0) for policy in policies if policy.record_id not in answering]
-    holding = [each.source for each in found if _holds(ask, each.source)]
-    best, leading = _best_sides(holding), leaders(holding)
-    highest, focus = max(fetched.whole.knowledge, *(each.bm25 for each in found), 1), ask.focus
-    if ask.plan.resumes:
-        found = _last_first(found)
-    weighed = [(each, knowledge_components(each, highest, focus)) for each in found]
-    weighed += [(each, correction_components(each, focus)) for each in corrections]
-    scored, top = [], max((parts.relevance for _, parts in weighed[: len(found)]), default=0.0)
-    least = ask.cutoff.least(OF_KNOWLEDGE, top)
-    for each, parts in weighed:
-        corrects = is_correction(each.source)
-        score = ask.score(parts, 1.0 if corrects else top, each.source.pattern, each.source.text)
-        past = not _holds(ask, each.source)
-        enough = min(least, ANY) if corrects or is_named(each.source, ask.plan) else least
-        barred = _record_barred(ask, each, best, leading)
-        scored.append(Scored(each.source, parts, score, barred, enough, each.made, past))
-    return tuple(scored)
-
-
-def _last_first(found: Sequence[FoundSource[KnowledgeRecord]]) -> list[FoundSource[KnowledgeRecord]]:
-    """Let what was handed over last answer best, whatever its length."""
-    handed = [each for each in found if each.source.body.get("entity_type") == HANDOFF]
-    best = max((each.bm25 for each in handed), default=0)
-    handed.sort(key=lambda each: (each.source.body.get("last_at") or each.source.created_at, each.source.record_id))
-    scores = {each.source.record_id: best // (place + 1) for place, each in enumerate(reversed(handed))}
-    return [msgspec.structs.replace(each, bm25=scores.get(each.source.record_id, each.bm25)) for each in found]
-
-
-def _is_own(ask: PackQuery, source: KnowledgeRecord, wanted: Collection[str]) -> bool:
-    """Return True for the value of the one who asks, which the procedure takes from them."""
-    asks = ask.request.subject_id
-    return source.body.get("predicate") in wanted and (source.body.get("subject") == asks or is_named(source, ask.plan))
-
-
-def _concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRecord]:
-    """Exclude a rule that names a command, if neither the question is about it nor the procedure that answers it, of
-    which these are the steps."""
-    commands = _COMMAND.findall(found.source.text) if found.source.kind is Known.POLICY else []
-    if not commands or found.barred is not None or found.relevance >= ANY:
-        return found
-    named = any(" ".join(command.split()[:2]) in steps for command in commands)
-    return found if named else replace(found, barred=_ELSEWHERE)
-
-
-def _began(source: KnowledgeRecord) -> int:
-    return instant((source.validity.start if source.validity else None) or source.created_at)
-
-
-def _holds(ask: PackQuery, source: KnowledgeRecord) -> bool:
-    end = source.validity.end if source.validity else None
-    within = end is None or ask.now < instant(end)
-    return within and (ask.looks_back or source.status in HOLDS)
-
-
-def _best_sides(holding: Sequence[KnowledgeRecord]) -> Mapping[str, float]:
-    """Return the highest confidence among the sides of each conflict, by pattern."""
-    disputed = {record.pattern for record in holding if record.kind is Known.CONFLICT}
-    best: dict[str, float] = {}
-    for record in holding:
-        if record.kind is not Known.CONFLICT and record.pattern in disputed:
-            best[record.pattern] = max(record.confidence, best.get(record.pattern, 0.0))
-    return best
-
-
-def _record_barred(
-    ask: PackQuery,
-    found: FoundSource[KnowledgeRecord],
-    best: Mapping[str, float],
-    leading: Mapping[str, KnowledgeRecord],
-) -> Exclusion | None:
-    source = found.source
-    if not _holds(ask, source):
-        if source.status is Standing.SUPERSEDED and Past.SUPERSEDED in (ask.request.include or ()):
-            return None
-        by = f"{source.superseded_by} has replaced it" if source.superseded_by else "it does not hold any more"
-        return Exclusion(DropReason.DEPRECATED, by)
-    if not found.sound:
-        return _UNSOUND
-    if not is_for(source, ask.plan.subject):
-        return _UNCONFIRMED
-    if (unsure := ask.unsure(source.confidence)) is not None:
-        return unsure
-    if by := outweighed(source, leading):
-        return Exclusion(DropReason.CONFLICT, f"{by} states otherwise, and has more authority")
-    surest = best.get(source.pattern, 0.0)
-    if source.kind is not Known.CONFLICT and source.confidence < surest:
-        return Exclusion(DropReason.CONFLICT, f"what contradicts it is surer: {surest}")
-    return None

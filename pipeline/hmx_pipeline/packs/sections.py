@@ -21,8 +21,8 @@ from hmx_pipeline.contracts.keys import CONTROL_PREFIX
 from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Memory
 from hmx_pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
 from hmx_pipeline.packs import render, rendered, skills
-from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandidate
-from hmx_pipeline.packs.pack_view import PackView, Scored
+from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandidate, Scored
+from hmx_pipeline.packs.pack_view import PackView
 from hmx_pipeline.packs.rendered import RenderedEntry
 from hmx_pipeline.retrieval.fit import Bound
 from hmx_pipeline.retrieval.searchable import Document

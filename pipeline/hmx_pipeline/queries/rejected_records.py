@@ -6,7 +6,7 @@ tenant, whatever key it came under; what names none is nobody's. Raises what rea
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 from confluent_kafka import Consumer, Message
@@ -16,15 +16,20 @@ from hmx_pipeline.contracts.episode import owner_in, subject_of
 from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.contracts.rejections import PREFACE, Reason
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.redaction import TooCostlyError, redact
-from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_assigned
+from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_assigned, read_partition
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.publisher import key_of
 from hmx_pipeline.kafka.range_reader import BOUNDED
+from hmx_pipeline.queries.dead_letter_policy import returned
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import EVENTS_DLQ
+from hmx_pipeline.stages.fold import Output, Record
+from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
+
+if TYPE_CHECKING:
+    from hmx_pipeline.store.erased_memory import Erasures
 
 NEWEST: Final = 400
 """Newest offsets read of each partition; `hmx dlq` reads all."""
@@ -114,14 +119,53 @@ def newest(settings: Settings) -> tuple[list[DeadLetter], bool]:
             while begin > max(low, high - NEWEST) and size < READ_BYTES // partitions:
                 begin, end = max(low, begin - STRETCH), begin
                 for message in read_assigned(consumer, topic, partition, Watermarks(begin, end)):
-                    found.append(letter_of(message, partition))
+                    found.append(letter_of(row_of(message)))
                     size += found[-1].size
             complete = complete and begin <= low
     return sorted(found, key=lambda letter: -letter.rejected), complete
 
 
-def letter_of(message: Message, partition: int) -> DeadLetter:
-    value, headers = message.value() or b"", headers_of(message)
+class FoundLetter(NamedTuple):
+    letter: Record
+    back: Output
+    """The record that would be appended."""
+    log: Watermarks
+    """What is kept of the partition of the events topic that it would go to."""
+
+
+def one(settings: Settings, partition: int, offset: int) -> FoundLetter | None:
+    partitions, prefix = existing_topics(settings, EVENTS, EVENTS_DLQ), settings.topic_prefix
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        low, high = cluster.watermarks(prefix + EVENTS_DLQ, partition) if partition < partitions[EVENTS_DLQ] else (0, 0)
+        if not low <= offset < high:
+            return None
+        place = Watermarks(offset, offset + 1)
+        for message in read_partition(cluster.kafka, prefix + EVENTS_DLQ, partition, place, **BOUNDED):
+            letter = row_of(message)
+            back = returned(letter, partitions[EVENTS])
+            return FoundLetter(letter, back, cluster.watermarks(prefix + EVENTS, back.partition))
+    return None
+
+
+def row_of(message: Message) -> Record:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None, "a fetched record has an offset"
+    key: Any = message.key()
+    value: Any = message.value()
+    return Record(partition, offset, message.timestamp()[1], key, value, headers_of(message))
+
+
+def is_gone(erased: "Erasures", letter: DeadLetter) -> bool:
+    """Returns whether a letter was erased. Of its age only the rejection tells: what it says itself may be what was
+    rejected."""
+    if erased.forgets(letter.tenant, letter.rejected):
+        return True
+    return erased.hides_event(letter.tenant, letter.session, letter.subject, letter.origin)
+
+
+def letter_of(record: Record) -> DeadLetter:
+    value, headers = record.value or b"", record.headers
 
     def said(name: str) -> str:
         return (header(headers, name) or b"").decode(errors="replace")
@@ -129,19 +173,18 @@ def letter_of(message: Message, partition: int) -> DeadLetter:
     key = key_of(value)
     tenant, session = split_key(key.decode()) if key is not None else ("", "")
     omitted = said(names.OMITTED)
-    offset = message.offset() or 0
     return DeadLetter(
-        partition=partition,
-        offset=offset,
+        partition=record.partition,
+        offset=record.offset,
         tenant=tenant,
         session=session,
         subject=_subject(value, session),
-        origin=origin_of(headers) or (partition, -1),
-        rejected=message.timestamp()[1],
+        origin=origin_of(headers) or (record.partition, -1),
+        rejected=record.timestamp,
         reason=said(names.REASON),
         step=said(names.STEP),
         path=said(names.PATH),
-        detail=said(names.DETAIL),
+        detail=said(names.DETAIL).removeprefix(PREFACE),
         size=int(omitted) if omitted.isdecimal() else len(value),
         value=None if omitted or len(value) > VALUE_BYTES else value,
     )

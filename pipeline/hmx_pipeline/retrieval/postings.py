@@ -21,8 +21,6 @@ from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import MB
 
 OFFSET_BITS: Final = 48
-PARTITIONS: Final = 1 << 12
-"""Most partitions of a topic."""
 _TF_BITS: Final = 4
 _MOST: Final = (1 << _TF_BITS) - 1
 """Most occurrences that are stored: with so low a k1 BM25 is flat long before."""

@@ -64,19 +64,6 @@ def _table() -> _NearStems:
     return _unpacked(files(__package__).joinpath("related.xz").read_bytes())
 
 
-def packed(near: Mapping[str, Mapping[str, int]]) -> bytes:
-    """Serialise the table: sorted stems, one per line; then for each the indexes of near stems, then their
-    similarities."""
-    stems = sorted(near)
-    places = {stem: place for place, stem in enumerate(stems)}
-    others, nearness = np.zeros((2, len(stems), MOST), np.uint16)
-    for place, stem in enumerate(stems):
-        for column, (other, how) in enumerate(near[stem].items()):
-            others[place, column], nearness[place, column] = places[other], how
-    tables = others.astype("<u2").tobytes() + nearness.astype(np.uint8).tobytes()
-    return lzma.compress("\n".join(stems).encode() + b"\n\n" + tables, preset=9 | lzma.PRESET_EXTREME)
-
-
 def _unpacked(table: bytes) -> _NearStems:
     names, _, numbers = lzma.decompress(table).partition(b"\n\n")
     stems = names.decode().split("\n")

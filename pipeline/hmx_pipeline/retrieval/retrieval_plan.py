@@ -9,6 +9,7 @@ from typing import Final
 
 from hmx_pipeline.contracts.pack import Past, QueryClassification
 from hmx_pipeline.contracts.timestamps import milliseconds
+from hmx_pipeline.languages import LANGUAGES, expression
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.retrieval.pack_request import Lineage, PackRequest
 from hmx_pipeline.retrieval.related_words import Related, related
@@ -34,27 +35,12 @@ so corrections take about an eighth of the budget at most."""
 QUERY_TERMS: Final = 64
 _LISTED: Final = 16
 
-_TEMPORAL: Final = re.compile(r"\b(when|how long|how often|what (?:time|date|day|month|year))\b", re.IGNORECASE)
-_FAILURE: Final = re.compile(
-    r"\b(errors?|fail(?:s|ed|ing|ures?)?|exceptions?|crash\w*|broken?|bugs?|time(?:d)?[ -]?outs?|tracebacks?|denied"
-    r"|refused|rejected|recover\w*|not work\w*|incidents?|outages?|[A-Z]\w*(?:Error|Exception))\b",
-    re.IGNORECASE,
-)
-_DECISION: Final = re.compile(
-    r"\b(should|which|choose|chose|choice|decid\w+|decision|prefer\w*|better|best|versus|vs|instead|rather|recommend\w*)\b",
-    re.IGNORECASE,
-)
-_PROCEDURAL: Final = re.compile(
-    r"\b(how (?:to|do|does|can|should)|steps?|procedures?|process|workflow|guide|runbook)\b", re.IGNORECASE
-)
-# An instruction starts with its verb: no subject, question word or article stands before it.
-_IMPERATIVE: Final = re.compile(
-    r"^\W*(?:please |can you |could you |help me |i (?:want|need|would like|'d like) to |let'?s )?"
-    r"(add|apply|book|build|cancel|change|check|clean|configure|create|debug|delete|deploy|edit|exchange|find|fix|generate"
-    r"|implement|install|investigate|make|migrate|modify|move|open|refactor|release|remove|rename|replace|restart|return"
-    r"|revert|roll ?back|run|send|set ?up|start|stop|test|update|upgrade|verify|write)\b",
-    re.IGNORECASE,
-)
+_QUESTIONS: Final = LANGUAGES["en"]["questions"]
+_TEMPORAL: Final = expression(_QUESTIONS["temporal"])
+_FAILURE: Final = expression(_QUESTIONS["failure"])
+_DECISION: Final = expression(_QUESTIONS["decision"])
+_PROCEDURAL: Final = expression(_QUESTIONS["procedural"])
+_IMPERATIVE: Final = expression(_QUESTIONS["imperative"])
 _RESUME: Final = cue("resume")
 _DOUBT: Final = cue("doubt")
 HANDOFF: Final = "handoff"

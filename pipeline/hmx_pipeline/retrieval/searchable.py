@@ -183,7 +183,7 @@ def spoken_step(step: Step) -> Step | None:
 
 def artifact_terms(record: Mapping[str, Any]) -> list[str]:
     """Return the terms of title, summary, tags and content, and the shapes of its ids."""
-    texts = [record["title"], record["summary"], *(record.get("tags") or ()), *_strings(record["content"])]
+    texts = [record["title"], record["summary"], *(record.get("tags") or ()), *strings(record["content"])]
     text = "\n".join(texts)[:ARTIFACT_TEXT]
     return [*terms(text), *dict.fromkeys(shapes(text))]
 
@@ -246,12 +246,13 @@ def knowledge_time(record: Mapping[str, Any]) -> int:
     return 0 if instant is None else instant // NS_PER_MS
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value, in the order of their keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key in sorted(value):
-            yield from _strings(value[key])
+            yield from strings(value[key])
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            yield from strings(item)

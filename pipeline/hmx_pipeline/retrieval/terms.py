@@ -10,6 +10,8 @@ from typing import Final
 
 import Stemmer
 
+from hmx_pipeline.languages import of_all
+
 VERSION: Final = 4
 _WORD_CHARACTERS: Final = 64
 REMEMBERED: Final = 32_768
@@ -23,38 +25,8 @@ _TOKEN: Final = re.compile(r"[\w-]+")
 _IS_ID: Final = re.compile(r"(?=.*\d)(?=.*[^\W\d_]).|\d{5}", re.DOTALL)
 _BEGINS: Final = re.compile(r"[^\W\d_]+(?:[-_]|(?=\d))")
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")  # kana, Han, Hangul
-STOP_WORDS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """a about after again all also am an and any are aren as at be because been before being both but by can could
-        couldn d did didn do does doesn doing don down during each few for from further get got had hadn has hasn
-        have haven having he her here hers herself him himself his how i if in into is isn it its itself just let ll
-        m ma may me might more most must my myself no nor not now of off on once only or other our ours ourselves
-        out over own please re s same shan she should shouldn so some such t than that the their theirs them
-        themselves then there these they this those through to too under until up us ve very was wasn we were weren
-        what when where which while who whom why will with won would wouldn y you your yours yourself yourselves
-
-        der dem den des das ein eine einem einen einer eines und oder aber nicht kein keine keinen ist sind wird
-        werden wurde haben hatte kann kannst können muss müssen soll sollte ich du er sie es wir ihr mich mir dich
-        sich uns euch mein meine dein deine sein seine ihre unser auf aus bei bitte für mit nach seit vom von vor
-        zu zum zur über unter durch im ins wie wo wenn weil dass ob noch schon nur sehr auch dann da hier jetzt
-
-        el la los las lo un una unos unas y o u pero del al con sin por para que qué de en su sus mi mis tu tus me te
-        se le les nos yo él ellos nosotros usted ustedes este esta esto ese esa eso es está están
-        ser estar fue hay han he hemos si sí ya muy más como cómo cuando cuándo donde dónde quien también aquí
-        porque favor
-
-        le les une du et ou mais ne pas de en dans sur sous avec sans par chez ce cet cette ces ça mon ma mes
-        ta tes sa ses notre nos votre vos leur leurs je il nous vous ils elles qui que quoi dont où sont
-        était être avoir as ont été fait très plus aussi déjà comme quand si au aux merci
-
-        o uma uns umas e ou mas do da dos das no na nos nas ao aos à às sem por pra para pelo pela que não
-        seu sua seus suas meu minha eu ele ela nós vocês este esta isto esse essa isso é são está estão ser foi
-        tem têm já muito mais também quando onde quem""",
-    )
-)
-"""Stop words of English, German, Spanish, French and Portuguese, except words that have a meaning in
-another of them."""
+STOP_WORDS: Final = frozenset(word for table in of_all("search").values() for word in table["stop_words"].split())
+"""Words that no text is found by, of all languages, except words that have a meaning in another of them."""
 
 
 def words(text: str) -> list[str]:

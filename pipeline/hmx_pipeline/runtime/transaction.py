@@ -9,7 +9,7 @@ Fails:
     AbortedError  the batch did not happen; restore with the same producer and go on
     UnsendableError  an AbortedError: Kafka takes one of the records under no circumstances
     RefusalError  going on would lose or double data, or a right is missing; an operator must decide
-    SetAsideError this partition's state can't be read; the others go on
+    SetAsideError this partition can't go on here: its state can't be read, or it has a record of a newer release
 """
 
 import gc

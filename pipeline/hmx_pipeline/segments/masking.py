@@ -56,15 +56,13 @@ _JOINED: Final = re.compile(
     r"(?<![\w./:@~+-])[\w./:@~+-]*[\w)][/@:.~-]+<\w+>[\w./:@~+<>-]*|<\w+>[/@:.~-]+[\w<][\w./:@~+<>-]*"
 )
 _LABEL: Final = re.compile(r"^(?:(?:error|exception|fatal|failed|failure|warning|err)\s*[:!-]+\s*)+", re.IGNORECASE)
-_CODE: Final = re.compile(r"(?<![<\w])(?:(?>\w*?(?:[a-z][A-Z]\w*|[a-z]_\w+))|\w+\.\w+)(?![\w>])")
 _TAG: Final = re.compile(r"</?[a-z][a-z_-]*>")
 _TELLING: Final = re.compile(
     r"error|exception|fail|not found|cannot|can't|denied|invalid|missing|refused|timed? ?out|conflict|unknown|unable"
     r"|could not|couldn't|(?:did|does|do) not|no such|no module|not (?:allowed|permitted|recognized|supported|defined)"
     r"|unexpected|mismatch|ambiguous|rejected"
 )
-_PLACE: Final = re.compile(r"\.\w{1,5}:\d")
-_LOCATED: Final = re.compile(r"\s*[\w./@+-]*\w\.\w{1,5}:\d+(?P<column>:\d+)?:\s*(?P<fault>\S.*)")
+_LOCATED: Final = re.compile(r"\s*[\w./@+-]*\w\.\w{1,5}:\d+(?::\d+)?:\s*\S.*")
 _LOGGED: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b|\blevel=(?:info|debug)\b")
 _TESTED: Final = re.compile(r"\s*(?:-{3} FAIL|={3} RUN|FAIL(?:ED)?\b|not ok\b|[✗✘×●✕])")
 _ANNOUNCED: Final = re.compile(r"\s*(?:\[[\w:.-]+\] \$|[#$>%] |[=*_~#-]{3}.*[=*_~#-]{3}$)")
@@ -92,10 +90,6 @@ def mask(text: str, values: tuple[str, ...] = ()) -> str:
     """Mask what `mask_ids` does, and quotes and paths."""
     placed = _PLACES.sub(_named, _mask_values(text, values))
     return " ".join(_REPEATED.sub(r"\1", _VARIES.sub(_named, placed)).split())
-
-
-def mask_code(text: str) -> str:
-    return _CODE.sub("<code>", text)
 
 
 def _mask_values(text: str, values: Iterable[str]) -> str:
@@ -132,15 +126,6 @@ def what_failed(error: str, output: str) -> str:
     lines = _lines(output)
     more = (line for line in lines if (len(lines) == 1 or _tells(line)) and not _says_nothing(line))
     return next((line for line in more if not _LOCATED.match(line)), "")
-
-
-def found_fault(output: str) -> str:
-    """Return the message at the first file position that a compiler, linter or test names; empty if there is none."""
-    lines = output.splitlines() if _PLACE.search(output) else ()
-    for match in filter(None, map(_LOCATED.match, lines)):
-        if match["column"] or _tells(match["fault"]):
-            return str(match["fault"])
-    return ""
 
 
 def _lines(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Final
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Segment, Step
 from hmx_pipeline.segments.action_names import EDIT, verb_of
-from hmx_pipeline.segments.masking import found_fault, telling_line, unlabelled, what_failed
+from hmx_pipeline.segments.masking import telling_line, unlabelled, what_failed
 
 _MESSAGE, _CALL, _RESULT, _ERROR = Role.MESSAGE, Role.CALL, Role.RESULT, Role.ERROR  # enum lookups are ten times slower
 _CARRIES_RESULT: Final = (Role.ACTION, Role.TEST)
@@ -24,8 +24,6 @@ class Failure:
 
     type: str
     message: str
-    fault: str = ""
-    """The message at the first file position that the output names."""
 
 
 @dataclass(slots=True)
@@ -148,4 +146,4 @@ class _Pairing:
         first = self.steps[action.position]
         output = first.text if first.role in _CARRIES_RESULT and first.text != first.name and first.name != EDIT else ""
         said = what_failed(error, output) or ("" if kind else telling_line(error))
-        return Failure(kind, unlabelled(said, kind), found_fault(output) or found_fault(error))
+        return Failure(kind, unlabelled(said, kind))

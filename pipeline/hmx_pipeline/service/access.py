@@ -33,7 +33,8 @@ TENANTS: Final = 65_536
 """Tenants with a rate limit count of their own per minute; the others share one count."""
 GRANT: Final = "hmx.grant"
 """Where a request's scope says what its key allows."""
-_SCHEME: Final = "bearer "
+_SCHEMES: Final = ("bearer ", "token ")
+"""mem0's clients say the latter."""
 
 
 class Access:
@@ -91,7 +92,7 @@ class Access:
 def key_of(connection: HTTPConnection) -> str:
     """Returns the bearer key of a request, or an empty string."""
     shown = connection.headers.get("authorization", "")
-    return shown[len(_SCHEME) :].strip() if shown.lower().startswith(_SCHEME) else ""
+    return shown.partition(" ")[2].strip() if shown.lower().startswith(_SCHEMES) else ""
 
 
 async def ready(connection: HTTPConnection) -> None:

@@ -64,6 +64,12 @@ EXAMPLES: Final[Mapping[str, object]] = {
         ]
     },
     "post_logs": {"resourceLogs": []},
+    "post_chat_completion": {"model": "gpt-5", "messages": [{"role": "user", "content": "Deploy payments"}]},
+    "mem0_add": {"messages": "I am vegetarian", "user_id": "ann"},
+    "mem0_add_v1": {"messages": "I am vegetarian", "user_id": "ann"},
+    "mem0_search": {"query": "What may I cook?", "filters": {"user_id": "ann"}},
+    "mem0_search_v1": {"query": "What may I cook?", "user_id": "ann"},
+    "mem0_list": {"filters": {"user_id": "ann"}},
 }
 """Operation → body in JSON."""
 

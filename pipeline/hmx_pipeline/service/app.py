@@ -88,6 +88,8 @@ def create_app(settings: Settings) -> FastAPI:
         beating.cancel()
         app.state.following.stop()
         await run_in_threadpool(app.state.following.close)
+        if settings.openai_upstream:
+            await app.state.upstream.close()
         await run_in_threadpool(log.close)
         await run_in_threadpool(memory.close)
 
@@ -148,6 +150,15 @@ def create_app(settings: Settings) -> FastAPI:
         )
     app.include_router(mcp_route.router, tags=["MCP"])
     app.include_router(hook_routes.router, tags=["Hooks"], responses=answer_envelope.DOCUMENTED)
+    if settings.mem0:
+        from hmx_pipeline.service import mem0_routes
+
+        app.include_router(mem0_routes.router, tags=["mem0"], dependencies=[REPORTED])
+    if settings.openai_upstream:
+        from hmx_pipeline.service import openai_routes
+
+        app.state.upstream = openai_routes.Upstream(settings)
+        app.include_router(openai_routes.router, tags=["OpenAI"], responses=answer_envelope.FAILED)
     app.include_router(otel_routes.router, tags=["OpenTelemetry"], responses=answer_envelope.FAILED)
     return app
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
+from pydantic import BaseModel, ValidationError
 from starlette.types import Scope
 
 from hmx_pipeline.contracts.limits import KB, MB
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.answer_envelope import TENANT
-from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind
+from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, invalid
 
 SMALL: Final = 8 * KB
 """Bodies up to this size are parsed in the event loop; a thread would cost more."""
@@ -21,7 +22,10 @@ PROCESS_BYTES: Final = 256 * MB
 HELD: Final = "held"
 """Key in a request's scope: bytes of its body that are counted as held."""
 
+JSON: Final = "application/json"
+
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 
 class Bodies:
@@ -81,6 +85,20 @@ def unpacked(body: bytes, limit: int) -> bytes:
         detail = "the gzip ends too early, or something follows it: send one whole member"
         raise ProblemError(ProblemKind.INVALID_REQUEST, detail, path="$")
     return found
+
+
+async def read_model(request: Request, model: type[M], limit: int) -> M:
+    """Reads a body of JSON as a model. Raises ProblemError."""
+    media_type(request, (JSON,))
+    try:
+        return model.model_validate_json(await read_body(request, limit))
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def described(schema: Any) -> dict[str, Any]:
+    """Returns the OpenAPI description of a body that the route parses itself."""
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -24,10 +24,10 @@ from hmx_pipeline.queries.retention_query import RetentionPlan, plan
 from hmx_pipeline.runtime.barriers import LackingError, wait_for_all
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import WholeReader, Writer, let_decide
-from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.body import JSON, described, read_model
 from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns
-from hmx_pipeline.service.memory import JSON, store_of
+from hmx_pipeline.service.memory import store_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.fetch import Store
@@ -64,23 +64,13 @@ class ErasureAccepted(Model):
     detail: str
 
 
-def _asked() -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": ErasureRequest.model_json_schema()}}}}
-
-
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {200: {"model": Receipt}, 202: {"model": ErasureAccepted}}
 
 
-@router.post("/erasures", responses=_ANSWERS, openapi_extra=_asked())
+@router.post("/erasures", responses=_ANSWERS, openapi_extra=described(ErasureRequest.model_json_schema()))
 async def post_erasure(request: Request, tenant: Writer) -> Response:
     """Erases a subject, a session or the whole tenant up to now, and answers with a signed receipt."""
-    media_type(request, (JSON,))
-    body = await read_body(request, REQUEST_BYTES)
-    try:
-        asked = ErasureRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise invalid(error) from None
-    return await _receipt(request, tenant, asked, erase)
+    return await receipt(request, tenant, await read_model(request, ErasureRequest, REQUEST_BYTES), erase)
 
 
 @router.get("/erasures/{erasure_id:id}", responses=_ANSWERS)
@@ -101,7 +91,7 @@ async def get_erasure(
     def again(settings: Settings, store: Store, *rest: Any) -> Receipt:
         return receipt_of(settings, store, rest[0], erasure_id, *rest[1:])
 
-    return await _receipt(request, tenant, asked, again)
+    return await receipt(request, tenant, asked, again)
 
 
 @router.get("/retention", responses={200: {"model": RetentionPlan}})
@@ -126,7 +116,7 @@ async def get_retention(request: Request, tenant: WholeReader, policy: str | Non
     return Response((await turns.run(tenant, planned)).to_json(), media_type=JSON)
 
 
-async def _receipt(request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]) -> Response:
+async def receipt(request: Request, tenant: str, asked: ErasureRequest, make: Callable[..., Receipt]) -> Response:
     let_decide(request, asked.subject)
     turns: FairTurns = request.app.state.fingerprints  # it reads all of the tenant's memory, as a fingerprint does
     answer = await turns.run(tenant, _made, request, tenant, asked, make)

@@ -22,7 +22,7 @@ ACKNOWLEDGED_MS: Final = 10_000
 AT_ONCE: Final = 1_000
 """Records handed over before the event loop gets a turn; at least a batch of captures."""
 REACHED_S: Final = 2.0
-POLL_S: Final = 0.1
+POLL_S: Final = 0.5
 
 
 class NotAppendedError(Exception):

@@ -214,7 +214,7 @@ def check(value: bytes, grant: Grant) -> Envelope | Refused:
     tenant, or be taken for what another one said."""
     decoded = decode(value)
     if isinstance(decoded, Rejection):
-        return Refused(decoded.reason, decoded.path, decoded.detail or decoded.reason.advice)
+        return Refused(decoded.reason, decoded.path, decoded.said)
     event = decoded.event
     if decoded.control:
         path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"

@@ -18,7 +18,7 @@ from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
 from hmx_pipeline.kafka.control_producer import append_imports
 from hmx_pipeline.queries.fingerprint_query import make_fingerprint
 from hmx_pipeline.service.access import Operator, WholeReader
-from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.body import JSON, described, media_type, read_body, read_model
 from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
@@ -29,7 +29,6 @@ REQUEST_BYTES: Final = 64 * KB
 DOCUMENT_BYTES: Final = 16 * MB
 AT_ONCE, AT_ONCE_EACH = 2, 1
 """Fingerprints made or imported at the same time, in total and per tenant; each reads all of the tenant's memory."""
-JSON: Final = "application/json"
 
 router: Final = APIRouter(prefix="/v1/hmx")
 
@@ -58,24 +57,17 @@ async def fingerprint_json(request: Request, tenant: str, asked: FingerprintRequ
 def _asked() -> dict[str, Any]:
     schema = FingerprintRequest.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs")
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+    return described(schema)
 
 
 @router.post("/fingerprints", responses={200: {"model": Fingerprint}}, openapi_extra=_asked())
 async def post_fingerprint(request: Request, tenant: WholeReader) -> Response:
     """Exports what the tenant has learnt; the same memory gives the same bytes."""
-    media_type(request, (JSON,))
-    body = await read_body(request, REQUEST_BYTES)
-    try:
-        asked = FingerprintRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise invalid(error) from None
+    asked = await read_model(request, FingerprintRequest, REQUEST_BYTES)
     return Response(await fingerprint_json(request, tenant, asked), media_type=JSON)
 
 
-_DOCUMENT: Final[dict[str, Any]] = {
-    "requestBody": {"required": True, "content": {JSON: {"schema": {"$ref": "#/components/schemas/Fingerprint"}}}}
-}
+_DOCUMENT: Final = described({"$ref": "#/components/schemas/Fingerprint"})
 
 
 @router.post("/fingerprints/import", status_code=202, responses={202: {"model": ImportAnswer}}, openapi_extra=_DOCUMENT)

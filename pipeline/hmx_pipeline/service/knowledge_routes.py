@@ -1,7 +1,8 @@
-"""`GET /v1/hmx/knowledge` and `POST /v1/hmx/knowledge/{id}/confirm`, `correct` and `retract`.
+"""`GET /v1/hmx/knowledge`, `POST /v1/hmx/knowledge/{id}/confirm`, `correct` and `retract`, and
+`POST /v1/hmx/artifacts/{id}/archive`.
 
-The list enters filters and leaves a page of records. A ruling is an event in the log: it is in memory soon after the
-answer.
+The list enters filters and leaves a page of records. What was decided is an event in the log: it is in memory soon
+after the answer.
 """
 
 from collections.abc import Callable
@@ -12,12 +13,15 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
+from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.event import Id, Timestamp
+from hmx_pipeline.contracts.evidence import Archive
 from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
+from hmx_pipeline.kafka.control_producer import append_archive
 from hmx_pipeline.queries.knowledge_query import (
     KnowledgeFilter,
     OutrankedError,
@@ -29,10 +33,10 @@ from hmx_pipeline.queries.knowledge_query import (
 )
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Reader, Writer, bound_to, let_decide, subject_for
-from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.body import JSON, media_type, read_body
 from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
-from hmx_pipeline.service.memory import JSON, PAGE, missing, store_of, view_of
+from hmx_pipeline.service.memory import PAGE, missing, store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
 from hmx_pipeline.settings import Settings
 
@@ -94,12 +98,39 @@ def list_known(
     return Response(orjson.dumps(answer if page.cursor is None else answer | {"cursor": page.cursor}), media_type=JSON)
 
 
+_ASKED: Final = {"requestBody": {"content": {JSON: {"schema": RulingRequest.model_json_schema()}}}}
+
+
+@router.post("/artifacts/{artifact_id:id}/archive", status_code=202, openapi_extra=_ASKED)
+async def archive_artifact(request: Request, tenant: Writer, artifact_id: Id) -> Response:
+    """Retires an active artifact for good: packs stop showing it, and its pattern produces no new one."""
+    said = await _said(request)
+    turns: FairTurns = request.app.state.reading
+    await turns.run(tenant, _archived, request, tenant, artifact_id, said.reason)
+    return Response(orjson.dumps({"artifact_id": artifact_id, "status": "accepted"}), 202, media_type=JSON)
+
+
+def _archived(request: Request, tenant: str, artifact_id: str, reason: str) -> None:
+    """Raises ProblemError."""
+    found = view_of(request, tenant).artifact(artifact_id)
+    if found is None:
+        raise missing(request, "artifact")
+    let_decide(request, None)
+    if found["status"] != Status.ACTIVE:
+        raise ProblemError(ProblemKind.INVALID_REQUEST, f"it is {found['status']}: only an active one can be archived")
+    pattern = found["metadata"]["pattern"]
+    with deciding():
+        append_archive(
+            request.app.state.settings,
+            Archive(tenant_id=tenant, pattern=pattern, artifact_id=artifact_id, reason=reason),
+        )
+
+
 def _ruling(verb: RulingVerb) -> Callable[[Route], Route]:
     """Makes a function the route of a verb."""
-    asked = {"requestBody": {"content": {JSON: {"schema": RulingRequest.model_json_schema()}}}}
     answers: dict[int | str, dict[str, Any]] = {202: {"model": RulingAnswer}}
     path = f"/knowledge/{{record_id:id}}/{verb}"
-    return router.post(path, status_code=202, responses=answers, openapi_extra=asked)
+    return router.post(path, status_code=202, responses=answers, openapi_extra=_ASKED)
 
 
 @_ruling(RulingVerb.CONFIRM)
@@ -120,20 +151,25 @@ async def retract(request: Request, tenant: Writer, record_id: Id) -> Response:
     return await _decide(request, tenant, record_id, RulingVerb.RETRACT)
 
 
-async def _decide(request: Request, tenant: str, record_id: str, verb: RulingVerb) -> Response:
+async def _said(request: Request) -> RulingRequest:
+    """Raises ProblemError."""
     body = await read_body(request, REQUEST_BYTES)
     if body:
         media_type(request, (JSON,))
     try:
-        said = RulingRequest.model_validate_json(body or b"{}")
+        return RulingRequest.model_validate_json(body or b"{}")
     except ValidationError as error:
         raise invalid(error) from None
+
+
+async def _decide(request: Request, tenant: str, record_id: str, verb: RulingVerb) -> Response:
+    said = await _said(request)
     turns: FairTurns = request.app.state.reading
-    answer = await turns.run(tenant, _ruled, request, tenant, record_id, verb, said)
+    answer = await turns.run(tenant, ruled, request, tenant, record_id, verb, said)
     return Response(answer.to_json(), 202, media_type=JSON)
 
 
-def _ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
+def ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said: RulingRequest) -> RulingAnswer:
     """Raises ProblemError."""
     settings: Settings = request.app.state.settings
     view = view_of(request, tenant)

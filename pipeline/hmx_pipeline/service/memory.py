@@ -1,5 +1,6 @@
 """Memory routes under `/v1/hmx`: context packs, and every source that a pack or an artifact names (HMX-C §1)."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
@@ -24,7 +25,7 @@ from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import OPERATOR, Reader, admitted, bound_to, grant_of, subject_for
 from hmx_pipeline.service.api_keys import Scope
-from hmx_pipeline.service.body import inlined, media_type, parsed, read_body
+from hmx_pipeline.service.body import JSON, described, inlined, media_type, parsed, read_body
 from hmx_pipeline.service.completeness_header import COMPLETE, anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, invalid
@@ -34,7 +35,8 @@ from hmx_pipeline.store.subject_view import SubjectView
 
 REQUEST_BYTES: Final = 256 * KB
 PAGE: Final = 100
-JSON: Final = "application/json"
+EXAMINED: Final = 20
+"""Pages looked through for one with the words."""
 
 Subject = Annotated[
     str | None, Query(max_length=ID_BYTES, description="As this subject sees it; empty: as nobody in particular does")
@@ -72,7 +74,7 @@ def _asked() -> dict[str, Any]:
         "default": False,
         "description": "Append one event that reinforces what the pack shows; felt in the cognitive profile alone",
     }
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+    return described(schema)
 
 
 @router.post("/context-packs", responses={200: {"model": ContextPack | OverviewPack}}, openapi_extra=_asked())
@@ -193,19 +195,31 @@ def list_artifacts(
     tenant: Reader,
     artifact_type: Annotated[str | None, Query(alias="type")] = None,
     status: Status = Status.ACTIVE,
+    text: Annotated[str, Query(max_length=500, description="Words that all stand in title or summary")] = "",
     limit: Annotated[int, Query(ge=1, le=PAGE)] = 20,
     cursor: str | None = None,
 ) -> Response:
-    """Lists artifacts of one status, active by default (HMX-A §5), in pages."""
-    page = store_of(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
-    view = view_of(request, tenant)
-    seen = view.told(list(filter(view.sees_artifact, page.artifacts)))
-    total = page.total if bound_to(request) is None else len(seen)  # a bound key learns no counts of others
+    """Lists artifacts of one status, active by default (HMX-A §5), in pages; one with words may be short."""
+    view, words = view_of(request, tenant), text.casefold().split()
+    for _ in range(EXAMINED):
+        page = store_of(request).list_artifacts(tenant, artifact_type, status, limit, cursor)
+        seen = [one for one in filter(view.sees_artifact, page.artifacts) if _has(one, words)]
+        cursor = page.cursor
+        if seen or not words or cursor is None:
+            break
+    seen = view.told(seen)
+    # A bound key learns no counts of others.
+    total = page.total if bound_to(request) is None and not words else len(seen)
     answer: dict[str, Any] = {"artifacts": seen, "total": total}
     whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete
     if whole is not None:
         answer["memory_complete"] = whole
     return _json(answer if page.cursor is None else {**answer, "cursor": page.cursor})
+
+
+def _has(artifact: Mapping[str, Any], words: Sequence[str]) -> bool:
+    said = f"{artifact['title']} {artifact['summary']}".casefold()
+    return all(word in said for word in words)
 
 
 @router.get("/artifacts/{artifact_id:id}", responses={200: {"model": Artifact}})

@@ -82,7 +82,7 @@ async def _exported(request: Request, tenant: str, read: Callable[..., Export], 
         return _ReadExport(export, mapped, [orjson.dumps(one.event) for one in mapped.events])
 
     export, mapped, values = await parsed(request, tenant, body, reading)
-    reasons = await _append(request, tenant, mapped.events, values)
+    reasons = await append_told(request, tenant, mapped.events, values)
     refused = export.refused + mapped.refused + Counter(reasons.values())
     for result, count in {**mapped.left_out, EventStatus.REJECTED: refused.total()}.items():
         METRICS.otel.labels(result).inc(count)
@@ -93,7 +93,7 @@ async def _exported(request: Request, tenant: str, read: Callable[..., Export], 
     return Response(answer, media_type=PROTOBUF if protobuf else JSON)
 
 
-async def _append(request: Request, tenant: str, events: list[OtelEvent], values: list[bytes]) -> dict[int, str]:
+async def append_told(request: Request, tenant: str, events: list[OtelEvent], values: list[bytes]) -> dict[int, str]:
     """Appends the events that are new. Returns the records that intake refused, with the reason."""
     state, capturing = request.app.state, store_of(request).capturing(EPOCH_MS)
     reading: FairTurns = state.reading

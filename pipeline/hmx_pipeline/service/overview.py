@@ -25,6 +25,7 @@ from hmx_pipeline.observe.process_reader import figures
 from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.runtime.state_topics import state_records
 from hmx_pipeline.service.access import OPERATOR, WholeReader
+from hmx_pipeline.service.body import JSON
 from hmx_pipeline.service.fair_turns import in_turn
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.ttl_cache import TtlCache
@@ -58,7 +59,6 @@ TABLES_BYTES: Final = 64 * MB
 ROW: Final = 400
 """Approximate bytes per row besides its texts."""
 ROWS: Final = 500
-JSON: Final = "application/json"
 
 router: Final = APIRouter(prefix="/v1/hmx", tags=["operating"])
 

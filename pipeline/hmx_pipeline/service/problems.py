@@ -70,6 +70,7 @@ class ProblemKind(StrEnum):
     RATE_LIMITED = "rate_limited", 429, "Too many requests"
     INTERNAL = "internal", 500, "Internal error"
     NOT_OFFERED = "not_offered", 501, "Not offered"
+    UPSTREAM_UNAVAILABLE = "upstream_unavailable", 502, "The model's server does not answer"
     KAFKA_UNAVAILABLE = "kafka_unavailable", 503, "Kafka is unavailable"
     REDIS_UNAVAILABLE = "redis_unavailable", 503, "Redis is unavailable"
     MEMORY_INCOMPLETE = "memory_incomplete", 503, "Memory is being loaded"

@@ -24,8 +24,9 @@ from hmx_pipeline.kafka.range_reader import PassingRecord
 from hmx_pipeline.queries.session_timeline import SessionTimeline, episode_origin, timeline
 from hmx_pipeline.service import path_ids  # noqa: F401  the route below says `:id`
 from hmx_pipeline.service.access import WholeReader
+from hmx_pipeline.service.body import JSON
 from hmx_pipeline.service.fair_turns import FairTurns
-from hmx_pipeline.service.memory import JSON, missing, store_of
+from hmx_pipeline.service.memory import missing, store_of
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.service.streams import erased_of, hidden
 from hmx_pipeline.service.subscriptions import FAILURES, Subscriptions
@@ -107,7 +108,7 @@ async def _episodes(request: Request, tenant: str, session_id: str, begin: int) 
     places = [place for place in sorted(start.positions) if place[0] == EPISODES]
     place, found, size, last = places[partition_of(key, len(places))], list[Json](), 0, -1
     low = max(start.positions[place], known.get(start.name, key, begin))
-    async for record in _of_session(following, key.encode(), place, low, start.ends[place]):
+    async for record in of_session(following, key.encode(), place, low, start.ends[place]):
         if record.value is None or hidden(erased, record):
             continue
         episode = orjson.loads(record.value)
@@ -130,14 +131,14 @@ async def _again(following: Subscriptions, key: bytes, episodes: list[Json]) -> 
     if episodes:
         released = {episode_origin(episode).offset for episode in episodes}
         place = (EVENTS, episode_origin(episodes[0]).partition)
-        async for record in _of_session(following, key, place, min(released), await following.end(place)):
+        async for record in of_session(following, key, place, min(released), await following.end(place)):
             if record.offset not in released:
                 with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
                     again[_named(record.value or b"").event_id] += 1
     return again
 
 
-async def _of_session(
+async def of_session(
     following: Subscriptions, key: bytes, place: Place, begin: int, end: int
 ) -> AsyncGenerator[PassingRecord]:
     steps = following.stored({place: begin}, {place: end}, [place], key.__eq__, lambda: not following.stopping)

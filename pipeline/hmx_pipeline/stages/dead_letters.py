@@ -3,10 +3,16 @@
 from typing import Final
 
 from hmx_pipeline.contracts.headers import (
+    CE_ID,
+    CE_SOURCE,
+    CE_SPECVERSION,
+    CE_TYPE,
     DEAD_LETTER,
     DETAIL,
     LOG_TIME,
     OMITTED,
+    ORIGIN_OFFSET,
+    ORIGIN_PARTITION,
     ORIGIN_TOPIC,
     PATH,
     REASON,
@@ -17,6 +23,11 @@ from hmx_pipeline.contracts.limits import RECORD_BYTES
 from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
 from hmx_pipeline.stages.fold import Output, Record
 
+APPENDED: Final = (
+    *(CE_SPECVERSION, CE_TYPE, CE_SOURCE, ORIGIN_PARTITION, ORIGIN_OFFSET, CE_ID),
+    *(REASON, STEP, PATH, DETAIL, ORIGIN_TOPIC, LOG_TIME),
+)
+"""Headers that are appended to a dead letter, after the producer's own."""
 WITHOUT_BYTES: Final = (Reason.OUTPUT_REFUSED, Reason.ERASED)
 
 

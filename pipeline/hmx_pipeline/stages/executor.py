@@ -19,7 +19,7 @@ import msgspec
 
 from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, header
 from hmx_pipeline.contracts.limits import PART_BYTES, PART_STEPS, RECORD_BYTES, REFUSED_BYTES
-from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.rejections import NewerRecordError, Reason, Rejection
 from hmx_pipeline.stages.append_log import AppendLog
 from hmx_pipeline.stages.fold import POSITION_KEY, Fold, Output, Record, Tx
 from hmx_pipeline.stages.state_formats import FORMATS, STATE_FORMAT, Formats, UnreadableStateError
@@ -192,9 +192,9 @@ class Executor:
                     if tx.largest > RECORD_BYTES // 2 and tx.largest_output() > RECORD_BYTES:
                         tx.undo()
                         whole_fold.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))
-            except (MemoryError, OSError):
+            except (MemoryError, OSError, NewerRecordError):
                 raise
-            except Exception as error:  # noqa: BLE001  any exception may be the record's fault
+            except Exception as error:  # noqa: BLE001  any other exception may be the record's fault
                 self._once_more(record, _named(error))
             if tx.trims:
                 tx.trim_journals()

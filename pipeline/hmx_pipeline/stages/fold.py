@@ -6,14 +6,16 @@ A fold changes the state through a `Tx`. What it has begun with a record is kept
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from pydantic import ValidationError
+
 from hmx_pipeline.contracts.headers import Headers
-from hmx_pipeline.contracts.rejections import Rejection
+from hmx_pipeline.contracts.rejections import NewerRecordError, Rejection
 from hmx_pipeline.stages.output import Output
 from hmx_pipeline.stages.state_tx import Codec, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
-__all__ = ["POSITION_KEY", "Backlog", "Fold", "Output", "Record", "Tx", "attempt", "spared"]
+__all__ = ["POSITION_KEY", "Backlog", "Fold", "Output", "Record", "Tx", "attempt", "check_release", "spared"]
 POSITION_KEY = "!"
 """State key of the position record; it sorts before every key of a fold."""
 
@@ -48,6 +50,13 @@ def spared(tx: Tx, count: str, error: Exception, otherwise: T) -> T:
         raise error
     tx.count(count)
     return otherwise
+
+
+def check_release(error: ValidationError) -> None:
+    """Raise NewerRecordError if a record of ours is invalid only by fields that this release does not know."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    if all(one["type"] == "extra_forbidden" for one in found):
+        raise NewerRecordError(f"this release knows no {'.'.join(map(str, found[0]['loc']))} there") from error
 
 
 class Backlog(NamedTuple):

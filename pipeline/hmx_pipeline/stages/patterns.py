@@ -5,47 +5,30 @@ map. A change is compiled after a pause, because more changes usually follow, an
 grows with the map. Contributions of kinds that are never compiled are only kept.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from pydantic import ValidationError
 
-from hmx_pipeline.compiler.candidate import candidate, counting
-from hmx_pipeline.compiler.imported_artifacts import added, believed
-from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
+from hmx_pipeline.compiler.imported_artifacts import added
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling, without
-from hmx_pipeline.compiler.knowledge.scopes import scope_key, scope_of
-from hmx_pipeline.compiler.lifecycle import LastPublished, step
-from hmx_pipeline.compiler.private_words import of_a_team
-from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
-from hmx_pipeline.contracts.artifact import Artifact, Status, is_type
+from hmx_pipeline.compiler.knowledge.scopes import scope_of
+from hmx_pipeline.compiler.registry import KINDS, knows, whole
+from hmx_pipeline.contracts.artifact import Status, is_type
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
-from hmx_pipeline.contracts.headers import (
-    ARTIFACT,
-    CONTROL_KINDS,
-    KIND,
-    KNOWN,
-    fingerprint,
-    header,
-    output_headers,
-    trace_headers,
-    traceparent,
-)
+from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, header, traceparent
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, split_key
-from hmx_pipeline.contracts.knowledge import KnowledgeRecord
-from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS, BARRIER_KEPT_MS, CLOCK_SKEW_MS, ERASURE_KEPT_MS
-from hmx_pipeline.contracts.rejections import UNREADABLE, Reason, Rejection
+from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, CLOCK_SKEW_MS, ERASURE_KEPT_MS
+from hmx_pipeline.contracts.rejections import UNREADABLE, NewerRecordError, Reason, Rejection
 from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
 from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen
-from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
+from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, attempt
+from hmx_pipeline.stages.fold import Backlog, Record, Tx, check_release
+from hmx_pipeline.stages.pattern_compiling import PatternCompiling
 from hmx_pipeline.stages.pattern_state import (
-    GONE,
     BarrierState,
     ErasureState,
     Maps,
@@ -63,10 +46,7 @@ from hmx_pipeline.stages.pattern_state import (
     state_key,
 )
 from hmx_pipeline.stages.work_turns import WorkTurns
-from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, EVIDENCE_DLQ, KNOWLEDGE
-
-_OUTPUTS: Final = {ARTIFACTS: ARTIFACT, KNOWLEDGE: KNOWN}
-"""Output topic → CloudEvents type of its records."""
+from hmx_pipeline.topology import EVIDENCE, EVIDENCE_DLQ
 
 
 class PatternsFold:
@@ -76,6 +56,7 @@ class PatternsFold:
 
     def __init__(self) -> None:
         self._maps = Maps()
+        self._compiling = PatternCompiling(self._maps)
         self._turns = WorkTurns()
 
     def decode(self, key: str, value: bytes) -> Any:
@@ -114,7 +95,7 @@ class PatternsFold:
             tx.put(key, None)
             tx.count("barrier_forgotten" if value.passed else "barrier_lost")
         else:
-            self._speak(tx, key, value)
+            self._compiling.speak(tx, key, value)
 
     def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         key = map_key(contribution)
@@ -136,177 +117,23 @@ class PatternsFold:
             if surplus.key == key:
                 tx.put(key, None)
                 return
-            self._put(tx, surplus.key, None, trace)
-        self._put(tx, key, contribution, trace)
+            self._compiling.put(tx, surplus.key, None, trace)
+        self._compiling.put(tx, key, contribution, trace)
         while (gone := self._maps.too_much()) is not None:
             tx.count("contribution_out_of_partition")
-            self._put(tx, gone, None, trace)
+            self._compiling.put(tx, gone, None, trace)
 
     def _claim(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         """Take back what its session said while nobody knew whose it is. What is still known of it comes again with
         its subject; what was published with it is not to be found any more."""
         keys = self._maps.sessions.unnamed(contribution.tenant_id, contribution.session_id)
-        stale = {each for key in keys for each in self._spoken_with(pattern_of(key))}
+        stale = {each for key in keys for each in self._compiling.spoken_with(pattern_of(key))}
         for key in keys:
-            self._put(tx, key, None, trace)
+            self._compiling.put(tx, key, None, trace)
             tx.count("contribution_claimed")
         for pattern in sorted(stale):
             state: PatternState = tx.get(pattern)
             tx.put(pattern, state.model_copy(update={"forgets": True}))
-
-    def _put(self, tx: Tx, key: str, contribution: Contribution | None, trace: str) -> None:
-        """Store a contribution and schedule its pattern, and the patterns that a form can reach now but not before, or
-        no longer."""
-        pattern, reach = pattern_of(key), self._maps.reach
-        forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
-        before = {form for form in forms if reach.open(form)}
-        tx.put(key, contribution)
-        self._speak_later(tx, pattern, trace)
-        for form in sorted(form for form in forms if reach.open(form) != (form in before)):
-            for each in reach.listing(form):
-                self._speak_later(tx, each, trace)
-
-    def _speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
-        tenant_id, (kind, _) = split_pattern(pattern)
-        if ends(kind):
-            for each in self._maps.reach.of(pattern):
-                self._speak_later(tx, each, trace)
-        if not speaks(kind):
-            return
-        if KINDS[kind].group is not None:
-            pattern = state_key(tenant_id, whole(kind)[0])
-        state: PatternState = tx.get(pattern) or PatternState()
-        if state.speak_at is None:
-            speak_at = tx.clock + self._maps.pause_ms(pattern)
-            tx.put(pattern, state.model_copy(update={"speak_at": speak_at, "trace": trace}))
-        elif trace and trace != state.trace:
-            tx.put(pattern, state.model_copy(update={"trace": trace}))
-
-    def _speak(self, tx: Tx, key: str, state: PatternState) -> None:
-        """Compile the map, and emit the difference to what the pattern last published."""
-        tenant_id, pattern = split_pattern(key)
-        kind = KINDS.get(pattern.type)
-        if kind is not None and kind.group is not None:
-            self._say_what_they_make(tx, key, tenant_id, state)
-        elif kind is not None and kind.made_of:
-            made = self._made(tx, tenant_id, kind.made_of)
-            if made is not None:
-                self._say(tx, key, state, made.get(pattern, []), state.trace)
-        else:
-            evidence = list(self._maps.of(key).values())
-            if not knows(pattern.type) and self._maps.is_team(tenant_id):
-                evidence = of_a_team(evidence)
-            self._say(tx, key, state, evidence, state.trace)
-
-    def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
-        """Publish each pattern that the contributions make now, and each that they made before."""
-        tx.put(key, None)
-        made = self._made(tx, tenant_id, split_pattern(key)[1].type)
-        if made is None:
-            return
-        evidence = {state_key(tenant_id, pattern): own for pattern, own in made.items()}
-        for each in sorted(evidence.keys() | self._maps.made(key)):
-            own = evidence.get(each, [])
-            known: PatternState = tx.get(each) or PatternState()
-            digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
-            if digest != known.evidence or known.forgets or state.forgets:  # an older version may rest on it
-                known = known.model_copy(update={"evidence": digest, "forgets": known.forgets or state.forgets})
-                self._say(tx, each, known, own, state.trace)
-        for each in self._maps.gone(key):
-            self._say(tx, each, tx.get(each).model_copy(update={"evidence": ""}), [], state.trace)
-
-    def _made(self, tx: Tx, tenant_id: str, kind: str) -> Mapping[Pattern, list[Contribution]] | None:
-        """Return the patterns that a kind's contributions make; None if grouping them failed."""
-        group = KINDS[kind].group
-        assert group is not None
-        maps = (self._maps.of(state_key(tenant_id, pattern)) for pattern in whole(kind))
-        told = [each for entries in maps for each in counting(list(entries.values()))]
-        if self._maps.is_team(tenant_id):
-            told = of_a_team(told)
-        return attempt(tx, "pattern_not_compiled", None, group, told)
-
-    def _say(self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str) -> None:
-        tenant_id, pattern = split_pattern(key)
-        if knows(pattern.type):
-            self._say_what_is_known(tx, key, state, evidence, trace)
-            return
-        if state.forgets:  # a new chain begins, whose first version follows none
-            buried = [*state.older, *([state.said.artifact.artifact_id] if state.said is not None else [])]
-            self._bury(tx, tenant_id, buried, trace)
-            state = state.model_copy(update={"said": None, "older": [], "forgets": False})
-        unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
-
-        def compiled() -> tuple[LastPublished | None, list[Artifact]]:
-            told, confirmed = self._maps.weighed(tenant_id, pattern.type, evidence)
-            own = candidate(told, pattern.type) if state.archived is None else None
-            if own is not None and not confirmed:
-                own = replace(own, unconfirmed=True)
-            return step(state.said, believed(own, state.imported), tenant_id, pattern, tx.clock, state.archived)
-
-        said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
-        for artifact in artifacts:
-            self._publish(tx, ARTIFACTS, tenant_id, artifact.artifact_id, artifact.to_json(), trace)
-            tx.count(f"artifact_{artifact.status}")
-        older = list(state.older)
-        if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
-            older.append(state.said.artifact.artifact_id)
-        if (said is not None and (evidence or state.evidence == GONE)) or state.decided:
-            self._bury(tx, tenant_id, older[:-ARTIFACT_VERSIONS], trace)
-            left = {"said": said, "older": older[-ARTIFACT_VERSIONS:], "speak_at": None, "trace": ""}
-            tx.put(key, state.model_copy(update=left))
-            return
-        tx.put(key, None)
-        if said is not None:
-            self._bury(tx, tenant_id, [*older, said.artifact.artifact_id], trace)
-            tx.count("pattern_forgotten")
-
-    def _bury(self, tx: Tx, tenant_id: str, artifact_ids: list[str], trace: str) -> None:
-        for artifact_id in artifact_ids:
-            self._publish(tx, ARTIFACTS, tenant_id, artifact_id, None, trace)
-            tx.count("artifact_erased")
-
-    def _say_what_is_known(
-        self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str
-    ) -> None:
-        tenant_id, pattern = split_pattern(key)
-        if state.forgets and not evidence:  # what operators stated about it was made from what is erased
-            state = state.model_copy(update={"rulings": []})
-        unchanged: tuple[PublishedRecords, list[KnowledgeRecord], list[str]] = (
-            PublishedRecords(state.records, state.withdrawn),
-            [],
-            [],
-        )
-
-        def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
-            under, trust = self._maps.under(tenant_id), self._maps.trust(tenant_id)
-            team = self._maps.is_team(tenant_id)
-            back = self._taken_back(tx, tenant_id, pattern, evidence)
-            now = records(evidence, pattern, under, rulings=state.rulings, trust=trust, team=team, taken_back=back)
-            return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
-
-        known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
-        left = bool(evidence) or bool(state.rulings)
-        buried = {*known.withdrawn} if state.forgets else ()
-        for record in published:
-            if record.record_id in buried:
-                continue
-            self._publish(tx, KNOWLEDGE, tenant_id, record.record_id, record.to_json(), trace)
-            tx.count(f"knowledge_{record.status}")
-        for record_id in erased if left and not state.forgets else [*erased, *known.withdrawn]:
-            self._publish(tx, KNOWLEDGE, tenant_id, record_id, None, trace)
-            tx.count("knowledge_erased")
-        if state.forgets:
-            known = known._replace(withdrawn=[])
-            state = state.model_copy(update={"forgets": False})
-        said = (left and (known.records or known.withdrawn)) or state.rulings
-        kept = {"records": known.records, "withdrawn": known.withdrawn, "speak_at": None, "trace": ""}
-        tx.put(key, state.model_copy(update=kept) if said else None)
-
-    def _publish(self, tx: Tx, topic: str, tenant_id: str, name: str, value: bytes | None, trace: str) -> None:
-        key = join_key(tenant_id, name).encode()
-        of = _OUTPUTS[topic]
-        headers = output_headers(of, EVIDENCE, tx.partition, tx.offset, fingerprint(key, value or b""))
-        tx.emit(Output(topic, tx.partition, key, value, [*headers, *trace_headers(trace.encode())]))
 
     def _control(self, tx: Tx, control: EvidenceControl) -> None:
         tx.count("control")
@@ -330,12 +157,12 @@ class PatternsFold:
         tx.put(key, settings.after(tx.get(key)))
         if maps.is_team(tenant_id) != was_team:
             for pattern in maps.patterns(tenant_id):
-                self._speak_later(tx, pattern, trace)
+                self._compiling.speak_later(tx, pattern, trace)
             if was_team:
                 self._unshare(tx, tenant_id)
         elif maps.trust(tenant_id) != trusted:
             for pattern in maps.statements(tenant_id):
-                self._speak_later(tx, pattern, trace)
+                self._compiling.speak_later(tx, pattern, trace)
 
     def _unshare(self, tx: Tx, tenant_id: str) -> None:
         """Let nothing be found any more of what the tenant shared as a team. What was only imported was not its own."""
@@ -343,7 +170,9 @@ class PatternsFold:
             kind = KINDS.get(split_pattern(pattern)[1].type)
             if kind is None:
                 continue
-            self._speak_later(tx, state_key(tenant_id, whole(kind.made_of)[0]) if kind.made_of else pattern, "")
+            self._compiling.speak_later(
+                tx, state_key(tenant_id, whole(kind.made_of)[0]) if kind.made_of else pattern, ""
+            )
             state: PatternState = tx.get(pattern)
             tx.put(pattern, state.model_copy(update={"forgets": True}))
 
@@ -409,24 +238,15 @@ class PatternsFold:
 
     def _drop(self, tx: Tx, keys: list[str]) -> set[str]:
         """Remove contributions; return the patterns that were compiled with them."""
-        stale = {each for key in keys for each in self._spoken_with(pattern_of(key))}
+        stale = {each for key in keys for each in self._compiling.spoken_with(pattern_of(key))}
         for key in keys:
-            self._put(tx, key, None, "")
+            self._compiling.put(tx, key, None, "")
         return stale
 
     def _published(self, tx: Tx, tenant_id: str) -> list[str]:
         """Return the keys of all patterns of the tenant that have published something, or are decided on."""
         prefix = f"p/{join_key(tenant_id)}/"
         return sorted(key for key in tx.values() if key.startswith(prefix))
-
-    def _spoken_with(self, pattern: str) -> Iterator[str]:
-        """Yield the keys of the patterns that are compiled with the contributions of this one."""
-        tenant_id, (kind, _) = split_pattern(pattern)
-        if ends(kind):
-            for each in self._maps.reach.of(pattern):
-                yield from self._spoken_with(each)
-        if speaks(kind):
-            yield state_key(tenant_id, whole(kind)[0]) if KINDS[kind].group is not None else pattern
 
     def _archive(self, tx: Tx, archived: Archive) -> None:
         """Archive a pattern, even without an active artifact: in a rebuild the decision may come before the
@@ -438,7 +258,7 @@ class PatternsFold:
             return
         if state.said is None or state.said.artifact.status is not Status.ACTIVE:
             tx.count("archived_inactive")
-        self._speak(tx, key, state.model_copy(update={"archived": state.archived or archived.cause}))
+        self._compiling.speak(tx, key, state.model_copy(update={"archived": state.archived or archived.cause}))
 
     def _import(self, tx: Tx, given: Import) -> None:
         """Import an artifact. It stands at once, unless the pattern's own evidence is sufficient."""
@@ -449,7 +269,7 @@ class PatternsFold:
             tx.count("decision_out_of_room")
             return
         tx.count("imported")
-        self._speak(tx, key, state.model_copy(update={"imported": added(state.imported, given)}))
+        self._compiling.speak(tx, key, state.model_copy(update={"imported": added(state.imported, given)}))
 
     def _rule(self, tx: Tx, ruling: Ruling) -> None:
         """Apply an operator's ruling at once; in a rebuild it may come before the evidence."""
@@ -466,10 +286,10 @@ class PatternsFold:
             tx.count("decision_out_of_room")
             return
         tx.count("ruled")
-        self._speak(tx, key, state.model_copy(update={"rulings": rulings}))
+        self._compiling.speak(tx, key, state.model_copy(update={"rulings": rulings}))
         shared = state_key(tenant_id, Pattern(pattern.type, plain))
         if subject and self._maps.of(shared):  # the subject's testimony there may have changed
-            self._speak_later(tx, shared, "")
+            self._compiling.speak_later(tx, shared, "")
 
     def _rests_on_erased(self, ruling: Ruling, key: str, state: PatternState) -> bool:
         """Return True for a decision about what an erasure took before the decision came: it would bring it back. An
@@ -480,16 +300,6 @@ class PatternsFold:
             return False
         rests_on = set(ruling.stated.source_memory_ids) if ruling.stated is not None else set()
         return rests_on.isdisjoint(each.contribution_id for each in self._maps.of(key).values())
-
-    def _taken_back(self, tx: Tx, tenant_id: str, pattern: Pattern, evidence: Iterable[Contribution]) -> set[str]:
-        """Return the ids of the private records that do not hold any more for the subjects who testify to a pattern of
-        the tenant."""
-        if scope_of(pattern.key)[0]:
-            return set()
-        subjects = {each.subject for each in evidence if each.subject}
-        keys = (state_key(tenant_id, Pattern(pattern.type, scope_key(each, pattern.key))) for each in subjects)
-        known: Iterable[PatternState] = (state for key in keys if (state := tx.get(key)) is not None)
-        return {r.record_id for state in known for r in state.rulings if r.verb is not RulingVerb.CONFIRM}
 
     def _barrier(self, tx: Tx, control: EvidenceControl) -> None:
         key = barrier_state_key(control.barrier_id)
@@ -523,7 +333,7 @@ class PatternsFold:
         assert self._maps.barrier is not None, "something is unfinished"
         key, state = self._maps.barrier
         pattern = self._turns.next_of(self._maps.pending(state.tenant_id))
-        self._speak(tx, pattern, tx.get(pattern))
+        self._compiling.speak(tx, pattern, tx.get(pattern))
         if not self._maps.is_pending(state.tenant_id):
             tx.put(key, msgspec.structs.replace(state, passed=True, speaking=None))
 
@@ -533,11 +343,15 @@ def _read(record: Record) -> Contribution | EvidenceControl | Import | Ruling | 
         return Rejection(Reason.NULL_VALUE)
     if record.value is UNREADABLE:
         return Rejection(Reason.UNREADABLE_BATCH)
+    kind = header(record.headers, KIND)
     try:
-        if header(record.headers, KIND) in CONTROL_KINDS:
+        if kind in CONTROL_KINDS:
             return _read_control(record.value)
         contribution = Contribution.model_validate_json(record.value)
-    except ValidationError:
+    except ValidationError as error:
+        if kind not in (None, b"contribution", *CONTROL_KINDS):
+            raise NewerRecordError(f"this release knows no evidence of kind {kind!r}") from error
+        check_release(error)
         return Rejection(Reason.WRONG_TYPE)
     if contribution.pattern_type not in KINDS:
         return Rejection(Reason.WRONG_TYPE, "$.pattern_type")

@@ -7,6 +7,7 @@ joins the session's open segment. A segment emits contributions when it is compl
 from typing import Any, Final
 
 import msgspec
+from pydantic import ValidationError
 
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN, Origin, Release, named_subject, write_episode
 from hmx_pipeline.contracts.erasure import Erasure
@@ -51,7 +52,7 @@ from hmx_pipeline.contracts.limits import (
     WINDOW_MS,
 )
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.contracts.rejections import NewerRecordError, Reason, Rejection
 from hmx_pipeline.contracts.retention import RETENTION, RetainedPast, Retention
 from hmx_pipeline.contracts.timestamps import NS_PER_MS
 from hmx_pipeline.intake.accepted import Accepted
@@ -88,7 +89,7 @@ from hmx_pipeline.stages.erased_sessions import (
     retain,
     waiting_and_erased,
 )
-from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, spared
+from hmx_pipeline.stages.fold import Backlog, Output, Record, Tx, check_release, spared
 from hmx_pipeline.stages.reading_ahead import ReadingAhead
 from hmx_pipeline.stages.segmenting import Segmenting, only_reinforces
 from hmx_pipeline.stages.session_owners import disown, recalled, remember
@@ -381,8 +382,11 @@ class SessionsFold:
         self, tx: Tx, name: str, session: SessionState, arrival: Arrival, release: Release, named: str, outcome: str
     ) -> SessionState:
         """Emit the episode of an event that names `named`. Return the session, whose subject is the first named."""
-        accepted, offset, partition = arrival.accepted, arrival.offset, tx.partition
+        accepted, offset, partition, claims = arrival.accepted, arrival.offset, tx.partition, 0
         if named and (session.subject in ("", NOBODY_KNOWN) or not session.cursor.index):
+            if session.cursor.index:
+                latest = max(session.cursor.newest, accepted.instant) // NS_PER_MS
+                claims = min(latest, tx.clock + CLOCK_SKEW_MS)
             session = self._segmenting.claimed(tx, name, session, named)
         if offset in tx.refused:  # the event has waited, otherwise it would have been rejected before
             record = Record(partition, offset, arrival.log_time, None, None, ())  # its dead letter has no bytes
@@ -390,7 +394,7 @@ class SessionsFold:
             return session
         origin = Origin(partition, offset, arrival.log_time)
         whose = "" if named else session.subject
-        value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted, whose)
+        value = write_episode(accepted.event, origin, release, accepted.notes, accepted.redacted, whose, claims)
         headers = output_headers(EPISODE, EVENTS, partition, offset)
         if arrival.trace:
             headers.append((TRACEPARENT, arrival.trace.encode()))
@@ -444,11 +448,22 @@ class SessionsFold:
 
     def _control(self, tx: Tx, record: Record, accepted: Accepted) -> None:
         event = accepted.event
-        if not is_control(event) or not authentic(self._control_key, record.value or b"", record.headers):
-            path = "$.tenant_id" if event.tenant_id == CONTROL_TENANT else "$.event_type"
+        ours = event.tenant_id == CONTROL_TENANT
+        if not ours or not authentic(self._control_key, record.value or b"", record.headers):
+            path = "$.tenant_id" if ours else "$.event_type"
             self.reject(tx, record, Rejection(Reason.RESERVED, path))
             return
+        if not is_control(event):
+            raise NewerRecordError(f"this release knows no {event.event_type}")
         tx.count(Outcome.CONTROL)
+        try:
+            self._obey(tx, accepted)
+        except ValidationError as error:
+            check_release(error)
+            raise
+
+    def _obey(self, tx: Tx, accepted: Accepted) -> None:
+        event = accepted.event
         if event.event_type == BARRIER:
             asked = barrier_in(accepted.fields["content"])
             if self._indexes.waits(asked.tenant_id):

@@ -22,14 +22,7 @@ from hmx_pipeline.observe import logs
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.archive import ARCHIVED, ArchivedPartition, ArchivedRange, ArchiveError, MemoryArchive
-from hmx_pipeline.store.archive_format import (
-    ArchivedRecord,
-    by_folder,
-    honoured_by,
-    remaining,
-    tenant_folder,
-    written,
-)
+from hmx_pipeline.store.archive_format import ArchivedRecord, by_folder, honoured_by, remaining, tenant_folder, written
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.projection import TopicRecord
 

@@ -15,14 +15,13 @@ from hmx_pipeline.store.redis_keys import TenantKeys
 from hmx_pipeline.store.stored_digests import are_sound, is_sound, unchecked
 
 NAMED: Final = 32
-RECORDS: Final = ("artifact", "knowledge", "contribution")
 DOCUMENT: Final = "document"
 
 
 class Lost(NamedTuple):
     tenant: TenantKeys
     kind: str
-    """One of RECORDS, `event` or DOCUMENT."""
+    """artifact, knowledge, contribution, event or DOCUMENT."""
     name: str
 
     def __str__(self) -> str:

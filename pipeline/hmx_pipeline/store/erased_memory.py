@@ -162,8 +162,13 @@ class Erasures:
 
 
 def episode_taken_by(cuts: Cuts, fields: Json) -> str:
-    """Returns the policy with these cuts that takes an episode; empty if none does."""
-    return policy_of(cuts, event_time(fields), EPISODES_CLASS, fields["eventType"]) if cuts else ""
+    """Returns the policy with these cuts that takes an episode; empty if none does. What tells only later whose a
+    session is leaves with what was said before, or a refill would not know that this is private."""
+    if not cuts:
+        return ""
+    claims = fields["metadata"][RESERVED].get("claims", 0)
+    kinds = (EPISODES_CLASS,) if claims else (EPISODES_CLASS, fields["eventType"])
+    return policy_of(cuts, max(event_time(fields), claims), *kinds)
 
 
 def contribution_taken_by(cuts: Cuts, fields: Mapping[str, Any]) -> str:

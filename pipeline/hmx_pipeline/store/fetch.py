@@ -8,28 +8,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 from urllib.parse import unquote
 
-import msgspec
 import orjson
 
-from hmx_pipeline.contracts.artifact import SUBJECT, Artifact, Status
-from hmx_pipeline.contracts.episode import is_visible
+from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
-from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
 from hmx_pipeline.contracts.keys import encoded
-from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
-from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
+from hmx_pipeline.contracts.knowledge import Standing
 from hmx_pipeline.contracts.pack import Profile, Strategy
 from hmx_pipeline.contracts.retention import Cuts, Retention
-from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.fingerprints.contents import FingerprintContents
 from hmx_pipeline.retrieval.memory_completeness import Completeness
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
-from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
+from hmx_pipeline.retrieval.score import MemorySnapshot
 from hmx_pipeline.retrieval.vectors import Embed
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store import erased_memory
@@ -38,13 +34,13 @@ from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
+from hmx_pipeline.store.found_sources import with_earlier, with_soundness
 from hmx_pipeline.store.layouts import Layouts
 from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
 from hmx_pipeline.store.projection import sample_score
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.retained_memory import Leaving, leaving
 from hmx_pipeline.store.search import Search, state_version
-from hmx_pipeline.store.source_cache import read_artifact
 from hmx_pipeline.store.stored_digests import digest_of_events
 from hmx_pipeline.topology import EPISODES
 
@@ -52,12 +48,8 @@ CONTRIBUTIONS: Final = 200
 """Contributions read at once, about as many as a block holds."""
 SCANNED: Final = 20_000
 """Sessions whose subjects are counted."""
-EARLIER: Final = 8
-"""Earlier versions returned per artifact, if requested without a time."""
 ARTIFACTS: Final = 1_000
 """Read at once where all are wanted."""
-SOURCES: Final = 256
-"""Newest source events whose expiry is checked."""
 
 NAMED: Final = 32
 """Newest episodes of an event id whose sessions are listed."""
@@ -67,7 +59,6 @@ LOOKED_FOR: Final = 1_000_000
 """Newest episodes of an event id searched for a session; blocks Redis for 40 ms at most."""
 
 Json = dict[str, Any]
-Rests = TypeVar("Rests", Artifact, KnowledgeRecord, Contribution)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +154,8 @@ class Store:
         failed: list[Lost] = []
         with reachable():
             if plan.earlier:
-                fetched = replace(fetched, artifacts=self._with_earlier(tenant, fetched.artifacts, plan, failed))
+                sound = partial(self._sound, failed=failed)
+                fetched = replace(fetched, artifacts=with_earlier(tenant, fetched.artifacts, plan, sound))
             if plan.request.strategy is Strategy.FINGERPRINT_GUIDED:
                 fetched = replace(fetched, priors=self._priors(tenant, plan.request.agent_id, failed))
             if plan.request.profile is Profile.COGNITIVE:
@@ -172,7 +164,7 @@ class Store:
                 fetched = replace(fetched, ledger=ledger_of(asked.values(), map(_json, found)))
             if failed:
                 fetched = replace(fetched, failed=tuple(sorted({*fetched.failed, *map(str, failed)})))
-            return self._with_soundness(tenant, fetched) if expiring else fetched
+            return with_soundness(self._client, tenant, fetched) if expiring else fetched
 
     def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
         """Returns the newest episode with this id. Raises TamperedError."""
@@ -392,78 +384,6 @@ class Store:
         found = self._sound([Lost(tenant, "artifact", each) for each in ids], failed) if ids else []
         by_pattern = {fields["metadata"]["pattern"]: fields["content"] for value in found if (fields := _json(value))}
         return by_pattern.get(priors_pattern(agent_id or "")) or by_pattern.get(priors_pattern(""))
-
-    def _with_earlier(
-        self, tenant: TenantKeys, found: Sequence[FoundSource[Artifact]], plan: RetrievalPlan, failed: list[Lost]
-    ) -> tuple[FoundSource[Artifact], ...]:
-        """Adds earlier versions after each artifact, with its relevance, back to the one valid at the plan's time. An
-        earlier version may be another subject's: what is shared may have been private."""
-        until = plan.as_of
-        reached = {each.source.artifact_id: [each] for each in found}
-        for _ in range(EARLIER if until is None else ARTIFACT_VERSIONS):
-            behind = {
-                before: chain
-                for chain in reached.values()
-                if (before := chain[-1].source.supersedes) and (until is None or _later(chain[-1].source, until))
-            }
-            if not behind:
-                break
-            records = self._sound([Lost(tenant, "artifact", each) for each in behind], failed)
-            for record, chain in zip(records, behind.values(), strict=True):
-                one, sound = read_artifact(record) if record else (None, False)
-                chain.append(
-                    FoundSource(one, chain[0].bm25, sound)
-                    if one and is_visible(str(one.metadata.get(SUBJECT, "")), plan.subject)
-                    else FoundSource(
-                        chain[-1].source.model_copy(update={"supersedes": None}), chain[-1].bm25, chain[-1].sound
-                    )
-                )
-        return tuple(each for chain in reached.values() for each in {c.source.artifact_id: c for c in chain}.values())
-
-    def _with_soundness(self, tenant: TenantKeys, fetched: MemorySnapshot) -> MemorySnapshot:
-        """Marks results whose source events have all expired as unsound (HMX-E §2.2), and drops such session steps.
-        Unsound policies join the results, so that a pack can report them."""
-        artifacts, knowledge, policies = (
-            self._checked(tenant, found, fetched.newest)
-            for found in (fetched.artifacts, fetched.knowledge, [FoundSource(policy, 0) for policy in fetched.policies])
-        )
-        precedents = self._checked(tenant, fetched.precedents, fetched.newest)
-        over = self._gone(tenant, [[step.event_id] for step in fetched.session], fetched.newest)
-        known = {found.source.record_id for found in knowledge}
-        lost = (found for found in policies if not found.sound and found.source.record_id not in known)
-        return replace(
-            fetched,
-            artifacts=artifacts,
-            knowledge=(*knowledge, *lost),
-            policies=tuple(found.source for found in policies if found.sound),
-            precedents=tuple(found for found in precedents if found.sound),
-            session=tuple(step for step, gone in zip(fetched.session, over, strict=True) if not gone),
-        )
-
-    def _checked(
-        self, tenant: TenantKeys, found: Sequence[FoundSource[Rests]], newest: int
-    ) -> tuple[FoundSource[Rests], ...]:
-        """Checks the newest source first, since others matter only if it has expired."""
-        rests = [each.source.source_events for each in found]
-        doubtful = [at for at, gone in enumerate(self._gone(tenant, [on[-1:] for on in rests], newest)) if gone]
-        lost = self._gone(tenant, [rests[at][-SOURCES:] for at in doubtful], newest)
-        unsound = {at for at, gone in zip(doubtful, lost, strict=True) if gone}
-        return tuple(
-            msgspec.structs.replace(each, sound=False) if at in unsound else each for at, each in enumerate(found)
-        )
-
-    def _gone(self, tenant: TenantKeys, events: Sequence[Sequence[str]], newest: int) -> list[bool]:
-        """Returns for each list whether all its events have expired; False for an empty list."""
-        if not events:
-            return []
-        with self._client.pipeline(transaction=False) as pipe:
-            for ids in events:
-                pipe.zmscore(tenant.expiring, list(ids) or [""])
-            return [all(end is not None and end <= newest for end in ends) for ends in pipe.execute()]
-
-
-def _later(source: Artifact, ms: int) -> bool:
-    return milliseconds(source.created_at) > ms
 
 
 def _json(value: bytes | None) -> Json | None:

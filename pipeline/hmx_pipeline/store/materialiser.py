@@ -29,16 +29,8 @@ from hmx_pipeline.observe.freshness import Behind, behind, verdict
 from hmx_pipeline.observe.health_server import Answer, serve_health
 from hmx_pipeline.observe.metrics import METRICS, replace
 from hmx_pipeline.settings import Settings, SettingsError
+from hmx_pipeline.store import atomic_blocks
 from hmx_pipeline.store.archive import ArchivedPartition, ArchiveError, MemoryArchive
-from hmx_pipeline.store.atomic_blocks import (
-    Blocks,
-    DamagedError,
-    EvictingError,
-    StoreUnavailableError,
-    TornStateError,
-    connect,
-    refuse_eviction,
-)
 from hmx_pipeline.store.block_builder import BLOCK_RECORDS, BlockBuilder
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.embedding_model import Semantic
@@ -54,11 +46,13 @@ from hmx_pipeline.topology import ERASURES, MATERIALISED
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 ANSWER_S: Final = 10.0
-READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 250}
+READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 2_000}
 """The broker holds a fetch that long while nothing comes, and answers at once when something does. With 20 ms, as for
 whoever waits for the end of a partition, an idle broker takes twice the CPU."""
 CHECK_S: Final = 1.0
-"""How often an idle process checks Redis and Kafka for changes."""
+QUIET_S: Final = 60.0
+QUIET_CHECK_S: Final = 5.0
+"""How often an idle process checks Redis and Kafka for changes, and how often once nothing has come for QUIET_S."""
 SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
 """Lag from which an idle process helps with a partition that another one fills."""
 SWITCH_S: Final = 0.001
@@ -84,10 +78,10 @@ class Materialiser:
         self._most_behind_s = settings.ready_lag_s
         self._prefix = settings.topic_prefix
         self._kafka = settings.require_kafka()
-        self._client = connect(*settings.require_redis())
+        self._client = atomic_blocks.connect(*settings.require_redis())
         semantic = Semantic.of(settings)
         self._keys = Keys(settings.topic_prefix, semantic.name if semantic else "")
-        self._blocks = Blocks(self._client, self._keys)
+        self._blocks = atomic_blocks.Blocks(self._client, self._keys)
         self._layouts = Layouts(self._client, self._keys)
         self._cluster = Cluster(self._kafka)
         self._topic_ids: dict[str, str] = {}
@@ -136,14 +130,14 @@ class Materialiser:
                 METRICS.materialiser_retries.labels("positions").inc()
                 LOG.warning("reading again from the stored positions: %s", reason)
                 self._damaged |= reason.damaged
-            except (TornStateError, DamagedError) as error:
+            except (atomic_blocks.TornStateError, atomic_blocks.DamagedError) as error:
                 backoff = self._wait(stop, "redis", f"{error}; memory is rebuilt", backoff)
-                self._damaged = {"torn" if isinstance(error, TornStateError) else "mistyped"}
-            except EvictingError as error:
+                self._damaged = {"torn" if isinstance(error, atomic_blocks.TornStateError) else "mistyped"}
+            except atomic_blocks.EvictingError as error:
                 if not self._began:
                     raise
                 backoff = self._wait(stop, "redis", str(error), backoff)
-            except StoreUnavailableError as error:
+            except atomic_blocks.StoreUnavailableError as error:
                 # The address may now lead to another server; open connections would stay with the old one.
                 self._client.connection_pool.disconnect(inuse_connections=False)
                 backoff = self._wait(stop, "redis", str(error), backoff)
@@ -204,7 +198,7 @@ class Materialiser:
 
     def _assign(self, consumer: Consumer, stop: threading.Event) -> None:
         """Assigns every partition at its stored position, or at its low watermark after what is archived."""
-        refuse_eviction(self._client)
+        atomic_blocks.refuse_eviction(self._client)
         self._policy_asked = time.monotonic()
         self._layouts.use()  # so that the next version deletes nothing that is written here
         self._began = True
@@ -218,7 +212,7 @@ class Materialiser:
         kinds, self._damaged = self._damaged, frozenset()
         if kinds:
             if self._healing.is_deleted(places, self._topic_ids):
-                raise StoreUnavailableError(self._healing.advice(kinds))
+                raise atomic_blocks.StoreUnavailableError(self._healing.advice(kinds))
             LOG.error("memory in Redis is damaged: it is deleted and rebuilt from the topics")
             forget_damaged(self._client, self._keys, self._topic_ids, names, kinds)
             METRICS.memory_mended.labels("all").inc()
@@ -300,12 +294,14 @@ class Materialiser:
         return settled(lambda: consumer.get_watermark_offsets(target, timeout=ANSWER_S, cached=False))
 
     def _follow(self, consumer: Consumer, stop: threading.Event) -> None:
-        checked = time.monotonic()
+        came = checked = time.monotonic()
         while not stop.is_set():
-            for place, found in poll(consumer, self._prefix).items():
+            places = poll(consumer, self._prefix)
+            for place, found in places.items():
                 self._take(self._partitions[place], found)
             self._beat = time.monotonic()
-            if self._beat - checked >= CHECK_S:
+            came = self._beat if places else came
+            if self._beat - checked >= (QUIET_CHECK_S if self._beat - came > QUIET_S else CHECK_S):
                 self._written()
                 self._check(consumer)
                 checked = self._beat
@@ -375,7 +371,7 @@ class Materialiser:
         idle = sum(p.waiting for p in self._partitions.values()) < BLOCK_RECORDS
         self._healing.look(self._partitions, self._topic_ids, sweep=idle)
         if time.monotonic() - self._policy_asked >= POLICY_S:
-            refuse_eviction(self._client)
+            atomic_blocks.refuse_eviction(self._client)
             self._policy_asked = time.monotonic()
         self._layouts.use()
         whole = self._blocks.completeness()

@@ -19,7 +19,8 @@ from hmx_pipeline.topology import EPISODES, EVIDENCE
 
 POLL_RECORDS: Final = 5_000
 """Most records of one poll, over all partitions; enough to fill blocks."""
-POLL_S: Final = 0.1
+POLL_S: Final = 0.5
+"""It ends at once when a record comes."""
 
 
 @dataclass(slots=True)

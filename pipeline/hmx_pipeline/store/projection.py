@@ -22,28 +22,11 @@ from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
 from hmx_pipeline.contracts.ledger import REINFORCES
 from hmx_pipeline.contracts.memory_types import LEDGER
+from hmx_pipeline.retrieval import searchable
 from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, Ranked
 from hmx_pipeline.retrieval.postings import document_number, pack_row
-from hmx_pipeline.retrieval.searchable import (
-    artifact_labels,
-    artifact_terms,
-    artifact_time,
-    contribution_labels,
-    corrected,
-    document,
-    document_labels,
-    document_terms,
-    episode_step,
-    expiry,
-    is_searched,
-    knowledge_labels,
-    knowledge_terms,
-    knowledge_time,
-    session_step,
-    spoken_step,
-)
 from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
-from hmx_pipeline.store.changes import SESSION_MESSAGES, Changes, Command, Listed
+from hmx_pipeline.store.changes import SESSION_MESSAGES, Changes, Command, Listed, TenantChanges
 from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE
 
@@ -52,6 +35,10 @@ _UNSCORED_BITS: Final = 11
 """Rank bits dropped, since sorted set scores are doubles."""
 RANKS: Final = 2 ** (64 - _UNSCORED_BITS)
 """Exclusive upper bound of evenly distributed scores."""
+
+
+CardOf = Callable[[bytes, dict[str, Any]], tuple[str, str, bytes | None]]
+"""Returns the status, the kind and the index entry of a record; None if it is not searched."""
 
 
 class ProjectionError(Exception):
@@ -90,19 +77,19 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
     if changes.hides is not None and changes.hides.hides_episode(fields):
         return
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
-    step = episode_step(fields)
+    step = searchable.episode_step(fields)
     session, subject = fields["sessionId"], step.subject
     event_key, (_, steps, messages) = tenant.keys.event(fields["id"]), tenant.session(session)
-    done, said, found = session_step(step), spoken_step(step), document(fields, step)
+    done, said, found = searchable.session_step(step), searchable.spoken_step(step), searchable.document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
     spoken = None if said is None else _ENCODER.encode(said)
-    expires = expiry(fields, step.at)
+    expires = searchable.expiry(fields, step.at)
     indexed = None
     if found is not None:
         vectors = document_vectors(fields, found.text, changes.embed)
-        number, words = document_number(record.partition, record.offset), document_terms(found)
+        number, words = document_number(record.partition, record.offset), searchable.document_terms(found)
         row = pack_row(number, session, found.at, len(words), subject)
-        indexed = (number, _ENCODER.encode(found), row, words, document_labels(fields))
+        indexed = (number, _ENCODER.encode(found), row, words, searchable.document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
     tenant.event(event_key, session, value, 0 if fields["eventType"] == REINFORCES else step.at)
     if subject not in ("", NOBODY_KNOWN):
@@ -146,49 +133,52 @@ def _precedent_card(value: bytes, fields: dict[str, Any], score: int) -> bytes |
     terms = precedent_terms(fields)
     if not terms:
         return None
-    labels, subject = contribution_labels(fields), fields.get("subject", "")
+    labels, subject = searchable.contribution_labels(fields), fields.get("subject", "")
     about = _about(value, fields["pattern_type"], fields["last_at"], labels, terms, subject)
     return _ENCODER.encode(Ranked(*about, score))
 
 
 def project_artifact(changes: Changes, record: TopicRecord) -> None:
     """Stores an artifact by id and status, and an index entry while it is or was active (HMX-A §5)."""
-    tenant_id, artifact_id = split_key(record.key.decode())
-    tenant = changes.of(tenant_id)
-    state = Listed(record.partition, record.offset, None)
-    if record.value is not None:
-        value, fields = _read(record)
-        status, kind = Status(fields["status"]), fields["artifact_type"]
-        card = None
-        if is_searched(fields):
-            labels, terms = artifact_labels(fields), artifact_terms(fields)
-            card = _card(value, kind, artifact_time(fields), labels, terms, owner_of(fields))
-        state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
-    tenant.artifact(artifact_id, state)
-    tenant.version(record.topic, record.partition, record.offset)
+    tenant, name, state = _listed(changes, record, _artifact_card)
+    tenant.artifact(name, state)
 
 
 def project_knowledge(changes: Changes, record: TopicRecord) -> None:
     """Stores a knowledge record by id and status, and an index entry until it is withdrawn."""
-    tenant_id, record_id = split_key(record.key.decode())
-    tenant = changes.of(tenant_id)
-    state = Listed(record.partition, record.offset, None)
+    tenant, name, state = _listed(changes, record, _knowledge_card)
+    tenant.knowledge(name, state)
+
+
+def _listed(changes: Changes, record: TopicRecord, card_of: CardOf) -> tuple[TenantChanges, str, Listed]:
+    """Returns the tenant, the id, and the state of a record that its key names; without a value it is deleted."""
+    tenant_id, name = split_key(record.key.decode())
+    tenant, state = changes.of(tenant_id), Listed(record.partition, record.offset, None)
     if record.value is not None:
         value, fields = _read(record)
-        status, kind = Standing(fields["status"]), Kind(fields["kind"])
-        card = None
-        if status in SEARCHED and fields["body"].get("entity_type") != LEDGER:  # a question's words never find it
-            standing = kind if status in HOLDS else ""
-            labels, subject = knowledge_labels(fields), fields.get("subject_id") or ""
-            about = _about(value, standing, knowledge_time(fields), labels, knowledge_terms(fields), subject)
-            card = _ENCODER.encode(KnowledgeIndexEntry(*about, corrected(fields)))
-        state = Listed(record.partition, record.offset, value, status, kind.encode(), card)
-    tenant.knowledge(record_id, state)
+        status, kind, card = card_of(value, fields)
+        state = state._replace(value=value, status=status, type=kind.encode(), card=card)
     tenant.version(record.topic, record.partition, record.offset)
+    return tenant, name, state
 
 
-def _card(value: bytes, kind: str, at: int, labels: Iterable[str], terms: Iterable[str], subject: str) -> bytes:
-    return _ENCODER.encode(IndexEntry(*_about(value, kind, at, labels, terms, subject)))
+def _artifact_card(value: bytes, fields: dict[str, Any]) -> tuple[str, str, bytes | None]:
+    status, kind, card = Status(fields["status"]), fields["artifact_type"], None
+    if searchable.is_searched(fields):
+        labels, terms = searchable.artifact_labels(fields), searchable.artifact_terms(fields)
+        about = _about(value, kind, searchable.artifact_time(fields), labels, terms, owner_of(fields))
+        card = _ENCODER.encode(IndexEntry(*about))
+    return status, kind, card
+
+
+def _knowledge_card(value: bytes, fields: dict[str, Any]) -> tuple[str, str, bytes | None]:
+    status, kind, card = Standing(fields["status"]), Kind(fields["kind"]), None
+    if status in SEARCHED and fields["body"].get("entity_type") != LEDGER:  # a question's words never find it
+        labels, terms = searchable.knowledge_labels(fields), searchable.knowledge_terms(fields)
+        since, subject = searchable.knowledge_time(fields), fields.get("subject_id") or ""
+        about = _about(value, kind if status in HOLDS else "", since, labels, terms, subject)
+        card = _ENCODER.encode(KnowledgeIndexEntry(*about, searchable.corrected(fields)))
+    return status, kind, card
 
 
 def _about(

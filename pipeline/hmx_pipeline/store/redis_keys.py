@@ -6,7 +6,7 @@ topics.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,151 +45,91 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
 """Topic → kind of tenant key → Redis type."""
 
 
+class SingleKey:
+    """A key that stands once below its root: its kind, and its Redis type with what it holds."""
+
+    def __init__(self, kind: str, holds: str) -> None:
+        self.kind, self.holds = kind, holds
+
+    def __get__(self, keys: "TenantKeys | Keys", _: type) -> bytes:
+        return f"{keys.root}:{self.kind}".encode()
+
+
+class NamedKey:
+    """A kind of key with many names, of which `named` says what they are."""
+
+    def __init__(self, kind: str, named: str, holds: str) -> None:
+        self.kind, self.named, self.holds = kind, named, holds
+
+    def __get__(self, keys: "TenantKeys", _: type) -> Callable[[str | int], bytes]:
+        return lambda name: f"{keys.root}:{self.kind}:{encoded(str(name))}".encode()
+
+
 @dataclass(frozen=True, slots=True)
 class TenantKeys:
     root: str
     name: str = ""
     """Percent-encoded."""
 
-    def _key(self, kind: str, name: str | None = None) -> bytes:
-        return (f"{self.root}:{kind}" if name is None else f"{self.root}:{kind}:{encoded(name)}").encode()
-
-    @property
-    def version(self) -> bytes:
-        """Hash: topic/partition → offset of the tenant's last record."""
-        return self._key("version")
-
-    @property
-    def newest(self) -> bytes:
-        """Sorted set: one member, `at`, scored by the newest event time (ms)."""
-        return self._key("newest")
-
-    @property
-    def expiring(self) -> bytes:
-        """Sorted set: event id by expiry time (ms)."""
-        return self._key("expiring")
-
-    def captures(self, session_id: str) -> bytes:
-        """Hash: the process that appends captures to the session, the next one, and the last sequence."""
-        return self._key("captures", session_id)
-
-    def captured(self, event_id: str) -> bytes:
-        """String: exists if the event of an idempotency key was appended lately."""
-        return self._key("captured", event_id)
+    version = SingleKey("version", "Hash: topic/partition → offset of the tenant's last record.")
+    newest = SingleKey("newest", "Sorted set: one member, `at`, scored by the newest event time (ms).")
+    expiring = SingleKey("expiring", "Sorted set: event id by expiry time (ms).")
+    captures = NamedKey(
+        "captures",
+        "session_id",
+        "Hash: the process that appends captures to the session, the next one, and the last sequence.",
+    )
+    captured = NamedKey(
+        "captured", "event_id", "String: exists if the event of an idempotency key was appended lately."
+    )
+    event = NamedKey(
+        "event",
+        "event_id",
+        "List: session (percent-encoded) and episode in turn. With several sessions the id is ambiguous.",
+    )
+    session = NamedKey("session", "session_id", "Sorted set: a session's recent steps by index.")
+    spoken = NamedKey("spoken", "session_id", "Sorted set: a session's recent messages by step index.")
+    subjects = SingleKey(
+        "subjects", "Hash: session (percent-encoded) → the first subject that one of its events names."
+    )
+    assigned = SingleKey(
+        "assigned", "List: the same in order of arrival, for readers that follow (see retrieval.postings)."
+    )
+    documents = SingleKey("documents", "Hash: document number → document.")
+    rows = SingleKey("rows", "String: one row per document in order of arrival (see retrieval.postings).")
+    unsearched = SingleKey(
+        "unsearched", "String: number of documents that came after the rows were full; absent if none."
+    )
+    postings = NamedKey("term", "term", "String: postings of a term, in order of arrival.")
+    tagged = NamedKey("tag", "label", "String: document numbers of a label: a tag, a session or an agent.")
+    erasing = NamedKey("erasing", "erasure_id", "String: what an erasure covers, for its receipt; it expires.")
+    vectors = NamedKey(
+        "vector", "space", "List: chunks of document vectors, in order of arrival (see retrieval.vectors)."
+    )
+    artifact = NamedKey("artifact", "artifact_id", "String: the artifact as published.")
+    artifacts = NamedKey("artifacts", "status", "Hash: id → type of the artifacts in a status.")
+    artifact_cards = SingleKey("acards", "Hash: artifact id → index entry (see retrieval.memory_index).")
+    artifact_changes = NamedKey("achanges", "partition", "Sorted set: recently changed artifact ids by offset.")
+    contribution = NamedKey("contribution", "contribution_id", "String: the contribution as published.")
+    sample = NamedKey("sample", "pattern", "Sorted set: encoded contribution ids of a pattern by segment rank.")
+    samples = SingleKey(
+        "samples", "Sorted set: encoded `pattern:id` of all the tenant's contributions by the same rank."
+    )
+    precedent_cards = SingleKey("pcards", "Hash: encoded contribution id → index entry for similar sessions.")
+    precedent_changes = NamedKey(
+        "pchanges", "partition", "Sorted set: recently changed ids of such contributions by offset."
+    )
+    knowledge = NamedKey("knowledge", "record_id", "String: the knowledge record as published.")
+    known = NamedKey("known", "status", "Hash: id → kind of the knowledge records in a status.")
+    knowledge_cards = SingleKey("kcards", "Hash: knowledge record id → index entry.")
+    knowledge_changes = NamedKey(
+        "kchanges", "partition", "Sorted set: recently changed knowledge record ids by offset."
+    )
 
     def digests(self, kind: str) -> bytes:
         """Hash: percent-encoded id → digest (see store.stored_digests). Kinds: event, contribution, artifact,
         knowledge."""
-        return self._key(f"{kind[0]}digests")
-
-    def event(self, event_id: str) -> bytes:
-        """List: session (percent-encoded) and episode in turn. With several sessions the id is ambiguous."""
-        return self._key("event", event_id)
-
-    def session(self, session_id: str) -> bytes:
-        """Sorted set: a session's recent steps by index."""
-        return self._key("session", session_id)
-
-    def spoken(self, session_id: str) -> bytes:
-        """Sorted set: a session's recent messages by step index."""
-        return self._key("spoken", session_id)
-
-    @property
-    def subjects(self) -> bytes:
-        """Hash: session (percent-encoded) → the first subject that one of its events names."""
-        return self._key("subjects")
-
-    @property
-    def assigned(self) -> bytes:
-        """List: the same in order of arrival, for readers that follow (see retrieval.postings)."""
-        return self._key("assigned")
-
-    @property
-    def documents(self) -> bytes:
-        """Hash: document number → document."""
-        return self._key("documents")
-
-    @property
-    def rows(self) -> bytes:
-        """String: one row per document in order of arrival (see retrieval.postings)."""
-        return self._key("rows")
-
-    @property
-    def unsearched(self) -> bytes:
-        """String: number of documents that came after the rows were full; absent if none."""
-        return self._key("unsearched")
-
-    def postings(self, term: str) -> bytes:
-        """String: postings of a term, in order of arrival."""
-        return self._key("term", term)
-
-    def tagged(self, label: str) -> bytes:
-        """String: document numbers of a label: a tag, a session or an agent."""
-        return self._key("tag", label)
-
-    def erasing(self, erasure_id: str) -> bytes:
-        """String: what an erasure covers, for its receipt; it expires."""
-        return self._key("erasing", erasure_id)
-
-    def vectors(self, space: str) -> bytes:
-        """List: chunks of document vectors, in order of arrival (see retrieval.vectors)."""
-        return self._key("vector", space)
-
-    def artifact(self, artifact_id: str) -> bytes:
-        """String: the artifact as published."""
-        return self._key("artifact", artifact_id)
-
-    def artifacts(self, status: str) -> bytes:
-        """Hash: id → type of the artifacts in a status."""
-        return self._key("artifacts", status)
-
-    @property
-    def artifact_cards(self) -> bytes:
-        """Hash: artifact id → index entry (see retrieval.memory_index)."""
-        return self._key("acards")
-
-    def artifact_changes(self, partition: int) -> bytes:
-        """Sorted set: recently changed artifact ids by offset."""
-        return self._key("achanges", str(partition))
-
-    def contribution(self, contribution_id: str) -> bytes:
-        """String: the contribution as published."""
-        return self._key("contribution", contribution_id)
-
-    def sample(self, pattern: str) -> bytes:
-        """Sorted set: encoded contribution ids of a pattern by segment rank."""
-        return self._key("sample", pattern)
-
-    @property
-    def samples(self) -> bytes:
-        """Sorted set: encoded `pattern:id` of all the tenant's contributions by the same rank."""
-        return self._key("samples")
-
-    @property
-    def precedent_cards(self) -> bytes:
-        """Hash: encoded contribution id → index entry for similar sessions."""
-        return self._key("pcards")
-
-    def precedent_changes(self, partition: int) -> bytes:
-        """Sorted set: recently changed ids of such contributions by offset."""
-        return self._key("pchanges", str(partition))
-
-    def knowledge(self, record_id: str) -> bytes:
-        """String: the knowledge record as published."""
-        return self._key("knowledge", record_id)
-
-    def known(self, status: str) -> bytes:
-        """Hash: id → kind of the knowledge records in a status."""
-        return self._key("known", status)
-
-    @property
-    def knowledge_cards(self) -> bytes:
-        """Hash: knowledge record id → index entry."""
-        return self._key("kcards")
-
-    def knowledge_changes(self, partition: int) -> bytes:
-        """Sorted set: recently changed knowledge record ids by offset."""
-        return self._key("kchanges", str(partition))
+        return f"{self.root}:{kind[0]}digests".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,56 +146,35 @@ class Keys:
         rules = f"{self.semantic}.{LAYOUT}.{VERSION}" if self.semantic else f"{LAYOUT}.{VERSION}"
         return f"{encoded(self.prefix)}hmx:{rules}"
 
+    positions = SingleKey("positions", "Hash: topic/partition → position up to which records are in memory.")
+    filling = SingleKey(
+        "filling",
+        "String: changes whenever a partition is read from its start or a materialiser begins; readers then drop "
+        "their caches.",
+    )
+    goals = SingleKey("goals", "Hash: topic/partition → `start-end`, the offset range of its last fill.")
+    topics = SingleKey("topics", "Hash: topic → id of the topic that memory was filled from.")
+    forgetting = SingleKey(
+        "forgetting", "String: token of the process that deletes data of recreated topics (see store.topic_ids)."
+    )
+    capturing = SingleKey(
+        "capturing",
+        "String: time (µs) from which captures are accepted; absent after Redis was emptied (see "
+        "store.capture_coordination).",
+    )
+    damaged = SingleKey(
+        "damaged", "Set: kinds of damaged keys that caused a rebuild, until a whole sweep finds no damage."
+    )
+    tenants = SingleKey("tenants", "Set: tenant ids.")
+
     @property
     def layouts(self) -> bytes:
         """Hash: root of each layout that is there → when it was last used (s). Of all layouts (see store.layouts)."""
         return f"{encoded(self.prefix)}hmx:layouts".encode()
 
-    @property
-    def positions(self) -> bytes:
-        """Hash: topic/partition → position up to which records are in memory."""
-        return f"{self.root}:positions".encode()
-
     def guard(self, partition: str) -> bytes:
         """String: the same position of one partition, WATCHed by writers."""
         return f"{self.root}:guard:{partition}".encode()
-
-    @property
-    def filling(self) -> bytes:
-        """String: changes whenever a partition is read from its start or a materialiser begins; readers then drop
-        their caches."""
-        return f"{self.root}:filling".encode()
-
-    @property
-    def goals(self) -> bytes:
-        """Hash: topic/partition → `start-end`, the offset range of its last fill."""
-        return f"{self.root}:goals".encode()
-
-    @property
-    def topics(self) -> bytes:
-        """Hash: topic → id of the topic that memory was filled from."""
-        return f"{self.root}:topics".encode()
-
-    @property
-    def forgetting(self) -> bytes:
-        """String: token of the process that deletes data of recreated topics (see store.topic_ids)."""
-        return f"{self.root}:forgetting".encode()
-
-    @property
-    def capturing(self) -> bytes:
-        """String: time (µs) from which captures are accepted; absent after Redis was emptied (see
-        store.capture_coordination)."""
-        return f"{self.root}:capturing".encode()
-
-    @property
-    def damaged(self) -> bytes:
-        """Set: kinds of damaged keys that caused a rebuild, until a whole sweep finds no damage."""
-        return f"{self.root}:damaged".encode()
-
-    @property
-    def tenants(self) -> bytes:
-        """Set: tenant ids."""
-        return f"{self.root}:tenants".encode()
 
     def tenant(self, tenant_id: str) -> TenantKeys:
         name = encoded(tenant_id)

@@ -6,7 +6,6 @@ Raises StoreUnavailableError.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -14,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from hmx_pipeline.advice.similar_sessions import PRECEDENTS, sought
+from hmx_pipeline.advice.similar_sessions import PRECEDENTS
 from hmx_pipeline.contracts.episode import is_visible
 from hmx_pipeline.contracts.evidence import Contribution, Step
 from hmx_pipeline.contracts.knowledge import Kind
@@ -32,6 +31,7 @@ from hmx_pipeline.store.atomic_blocks import Client, DamagedError, StoreUnavaila
 from hmx_pipeline.store.changes import CHANGES, Command
 from hmx_pipeline.store.damage_log import DOCUMENT, DamageLog, Lost
 from hmx_pipeline.store.fill_progress import completeness, questions
+from hmx_pipeline.store.precedent_search import found_precedents, precedent_questions
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.source_cache import (
     CachedSource,
@@ -55,8 +55,6 @@ _NAMED: Final = 4
 """A question is about names if known ones make up at least 1/_NAMED of its weight."""
 DISTURBED: Final = 4
 """Retries of the first trip because other questions of the tenant changed the cache."""
-WAIT_S: Final = 10.0
-"""Longest wait for other questions of the tenant, since waiting threads are lacking elsewhere."""
 
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, msgspec.MsgspecError)
 """Exceptions of decoding damaged index bytes."""
@@ -132,21 +130,21 @@ class Search:
     def _look(self, plan: RetrievalPlan, tenant: TenantKeys, anew: bool) -> _Places:
         """Makes the first trip, repeated if the cache was incomplete."""
         view = self.views.of(tenant.root)
-        with _held(view):
+        with view.held():
             if anew:
                 view.forget(NEVER)
             asked = self._questions(plan, tenant, view)
         for _ in range(DISTURBED):
             damaged: set[str] = set()
             answers = snapshot(self._client, asked, damaged)
-            with _held(view):
+            with view.held():
                 # Other questions may have advanced the cache; that is harmless if the commands stay the same.
                 known, asked = asked, self._questions(plan, tenant, view)
                 if asked == known:
                     if places := self._take_in(plan, tenant, view, answers, damaged):
                         return places
                     asked = self._questions(plan, tenant, view)
-        with _held(view):
+        with view.held():
             while True:
                 damaged = set()
                 answers = snapshot(self._client, self._questions(plan, tenant, view), damaged)
@@ -192,7 +190,7 @@ class Search:
         owner = view.episodes.subjects.owner(plan.request.session_id or "")
         done = (step for step in map(_STEP.decode, session) if _sees(plan, step.subject or owner))
         steps = tuple(sorted(done, key=lambda step: step.index))
-        precedents = _precedents(plan, view.precedents, borders, steps)
+        precedents = found_precedents(plan, view.precedents, borders, steps)
         self.views.settle(view)
         state = state_version(offsets, self._keys.semantic)
         trip = (filling, state, whole, int(newest or 0), steps, next(answers), view.episodes.subjects)
@@ -211,7 +209,7 @@ class Search:
             (b"HGETALL", tenant.version),
             (b"ZSCORE", tenant.newest, b"at"),
             (b"ZRANGE", tenant.session(plan.request.session_id or ""), b"0", b"-1"),
-            *(_of_precedents(plan, tenant) if plan.precedents else ()),
+            *(precedent_questions(plan, tenant) if plan.precedents else ()),
             *changed,
             (b"LRANGE", tenant.assigned, b"%d" % view.episodes.subjects.assigned, b"-1"),
             (b"GETRANGE", tenant.rows, b"%d" % view.episodes.read, b"-1"),
@@ -358,16 +356,6 @@ def _brought(view: TenantIndex, name: str, share: int, postings: bytes) -> Query
     return QueryTerm(term, share)
 
 
-@contextmanager
-def _held(view: TenantIndex) -> Iterator[None]:
-    if not view.lock.acquire(timeout=WAIT_S):
-        raise StoreUnavailableError("too many questions of this tenant wait: ask fewer at a time")
-    try:
-        yield
-    finally:
-        view.lock.release()
-
-
 def _scored(hits: Sequence[Hit], found: Mapping[bytes, CachedSource]) -> tuple[FoundSource[Any], ...]:
     kept = ((hit.score, found[hit.digest]) for hit in hits)
     return tuple(FoundSource(source.model, score, source.sound, source.made) for score, source in kept if source.model)
@@ -386,38 +374,6 @@ def _follow(kind: _IndexKind, answers: Iterator[Any], offsets: Mapping[bytes, in
     known = known and now.keys() == shelf.offsets.keys()
     shelf.offsets = now
     return known
-
-
-def _of_precedents(plan: RetrievalPlan, tenant: TenantKeys) -> Iterator[Command]:
-    """Yields reads of the requesting session's last messages, and of the highest rank kept per pattern."""
-    yield (b"ZRANGE", tenant.spoken(plan.request.session_id or ""), b"0", b"-1")
-    for pattern in PRECEDENTS:
-        yield (b"ZRANGE", tenant.sample(pattern.text), b"-1", b"-1", b"WITHSCORES")
-
-
-def _precedents(plan: RetrievalPlan, shelf: CatalogueCache, borders: list[Any], session: Sequence[Step]) -> list[Hit]:
-    """Returns similar sessions, best match first, per kind."""
-    if plan.precedents is None:
-        return []
-    _keep_within(shelf, borders)
-    return [
-        hit
-        for terms, limit in zip(sought(plan.request.query, session), plan.precedents, strict=True)
-        for hit in shelf.catalogue.best(terms, limit, plan.labels, plan.as_of, plan.subject)
-    ]
-
-
-def _keep_within(shelf: CatalogueCache, borders: list[Any]) -> None:
-    """Drops entries above the highest rank kept on the server."""
-    if borders == shelf.borders:
-        return
-    shelf.borders = borders
-    none = (-1, "")
-    highest = {
-        pattern.type: (int(border[1]), border[0].decode()) if border else none
-        for pattern, border in zip(PRECEDENTS, borders, strict=True)
-    }
-    shelf.catalogue.drop(lambda name, card: isinstance(card, Ranked) and (card.rank, name) > highest[card.kind])
 
 
 def _of(topic: str, offsets: Mapping[bytes, int]) -> dict[int, int]:

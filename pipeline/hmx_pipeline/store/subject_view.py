@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from hmx_pipeline.contracts.artifact import owner_of
+from hmx_pipeline.compiler.knowledge.authority import is_for
+from hmx_pipeline.contracts.artifact import UNCONFIRMED, owner_of
 from hmx_pipeline.contracts.episode import is_visible, own_session, subject_of
 from hmx_pipeline.contracts.knowledge import Standing
 from hmx_pipeline.store.fetch import Ambiguous, Store
@@ -20,9 +21,11 @@ _SOURCES: Final = ("source_events", "source_memory_ids")
 
 
 def sees_knowledge(record: Mapping[str, Any], subject: str) -> bool:
-    """Returns whether a subject may see a record. What the tenant does not share any more is nobody's to see."""
+    """Returns whether a subject may see a record. What the tenant does not share any more is nobody's to see, and what
+    nobody confirmed is no subject's."""
     owner = record.get("subject_id") or ""
-    return is_visible(owner, subject) and (owner != "" or record["status"] != Standing.WITHDRAWN)
+    shared = record["status"] != Standing.WITHDRAWN and is_for(record.get("body", {}), subject)
+    return is_visible(owner, subject) and (owner != "" or shared)
 
 
 def _owner(record: Json) -> str:
@@ -112,7 +115,9 @@ class SubjectView:
         return self.told([found])[0] if found is not None and self.sees_artifact(found) else None
 
     def sees_artifact(self, artifact: Json) -> bool:
-        return self.subject is None or is_visible(owner_of(artifact), self.subject)
+        """Returns whether it sees an artifact: as packs do, a subject none that nobody confirmed."""
+        confirmed = not self.subject or UNCONFIRMED not in artifact.get("metadata", {})
+        return self.subject is None or (confirmed and is_visible(owner_of(artifact), self.subject))
 
     def sees_episode(self, episode: Json) -> bool:
         return self._sees(subject_of(episode), episode["sessionId"])

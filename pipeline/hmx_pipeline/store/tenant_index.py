@@ -6,7 +6,8 @@ limit; the least recently used parts go first.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 from hmx_pipeline.contracts.bounded_cache import nbytes
@@ -15,12 +16,15 @@ from hmx_pipeline.retrieval.correction_index import Corrections
 from hmx_pipeline.retrieval.episode_index import EpisodeIndex, Term
 from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, MemoryIndex
 from hmx_pipeline.retrieval.vectors import Vector, Vectors
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
 
 VIEWS_BYTES: Final = 1024 * MB
 """A million documents with 384-dimensional vectors take 550 MB; a larger tenant would be read again for every pack."""
 _WORD_BYTES: Final = 100
 _VIEW_BYTES: Final = 20_000
 """Base size of a view; requests may name any tenant, even one without memory."""
+WAIT_S: Final = 10.0
+"""Longest wait for other questions of the tenant, since waiting threads are lacking elsewhere."""
 NEVER: Final = b"never read"
 """A value that no filling has."""
 
@@ -62,6 +66,16 @@ class TenantIndex:
         self.kept = True
         """False after eviction; the current user is then the last one."""
         self.forget(NEVER)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Holds the lock. Raises StoreUnavailableError after WAIT_S."""
+        if not self.lock.acquire(timeout=WAIT_S):
+            raise StoreUnavailableError("too many questions of this tenant wait: ask fewer at a time")
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     def forget(self, filling: bytes | None) -> None:
         """Clears the view, for this filling of Redis."""

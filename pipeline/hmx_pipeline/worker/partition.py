@@ -8,16 +8,17 @@ import asyncio
 import gc
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from faust.types import TP
 
 from hmx_pipeline.contracts.headers import traceparent
 from hmx_pipeline.contracts.limits import BATCH_RECORDS
+from hmx_pipeline.contracts.rejections import NewerRecordError
 from hmx_pipeline.observe.tracing import Spans
 from hmx_pipeline.runtime.transaction import AbortedError, RestoredState, SetAsideError, Transactions, UnsendableError
-from hmx_pipeline.stages.executor import Effects, Executor, FoldFactory, Unsendable, unsendable
+from hmx_pipeline.stages.executor import Effects, Executor, FoldFactory, Part, Unsendable, unsendable
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE, Stage
 from hmx_pipeline.worker.crash_loop_guard import TRIES, alone, begun, first_try, pieces
@@ -78,7 +79,7 @@ class OwnedPartition:
         self.ready = False
         self.dropped = False
         self.set_aside: SetAsideError | None = None
-        """Why the partition is not processed: its state can't be read."""
+        """Why the partition is not processed: its state can't be read, or a newer release has written a record."""
         self.out_of_range = False
         """The fetch position is out of range: by retention, or in a recreated topic."""
         self.busy: asyncio.Future[Any] | None = None
@@ -115,7 +116,8 @@ class OwnedPartition:
         """Folds and commits a batch, and returns its counters; with tracing, one span per trace among its records.
         An owner's first batch is announced before (worker.crash_loop_guard).
 
-        After AbortedError the executor must be restored. Raises StuckError if a refused output cannot be left out.
+        After AbortedError the executor must be restored. Raises StuckError if a refused output cannot be left out,
+        SetAsideError.
         """
         began = time.time_ns()
         counts = self._process(batch)
@@ -166,7 +168,7 @@ class OwnedPartition:
     def _fold(self, records: list[Any], following: int, tries: int = 0) -> Mapping[str, int]:
         """Commits one transaction per part; stops after a part if the partition was revoked."""
         counts: Counter[str] = Counter()
-        for effects, folded, _ in self.executor.parts(records):
+        for effects, folded, _ in self._parts(records):
             position = records[folded].offset if folded < len(records) else following
             try:
                 self._transactions.append(effects.appends)
@@ -180,6 +182,15 @@ class OwnedPartition:
             if self.dropped:
                 break
         return counts
+
+    def _parts(self, records: list[Any]) -> Iterator[Part]:
+        """Raises SetAsideError at what a newer release has written: an owner of that release goes on here."""
+        try:
+            yield from self.executor.parts(records)
+        except NewerRecordError as error:
+            why = f"{self.tp.topic}/{self.tp.partition} holds a record of a newer release after offset {self.position}"
+            aside = f"{why}: {error}. It is set aside and not processed: upgrade this worker to that release"
+            raise SetAsideError(aside, self._transactions.state_end()) from error
 
     def _narrow(self, error: UnsendableError, records: list[Any], folded: int) -> None:
         """Reduces the batch size; once a single record's output is refused, it is left out next time."""

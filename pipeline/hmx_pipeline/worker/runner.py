@@ -3,7 +3,8 @@
 A batch is processed only if its first fetch position is the state's position; otherwise it is dropped and the consumer
 seeks again. After an abort: restore with the same producer, seek. On revocation: wait for the running transaction, then
 drop the partition. If the worker is fenced while it owns the partition, or a background task fails, the process ends
-and is restarted by its supervisor. A partition with unreadable state is set aside until its state topic changes.
+and is restarted by its supervisor. A partition whose state is unreadable, or whose log a newer release has written, is
+set aside until its state topic changes.
 """
 
 import asyncio
@@ -77,6 +78,11 @@ class Runner:
     def working(self) -> int:
         """Number of owned partitions that are not set aside."""
         return sum(partition.set_aside is None for partition in self.partitions.values())
+
+    def quiet_s(self) -> float:
+        """Returns how long no record has come, nor a partition been restored."""
+        latest = (max(each.last_record or 0.0, each.restored_at) for each in self.partitions.values())
+        return time.monotonic() - max(latest, default=self.last_progress)
 
     def progress(self) -> None:
         self.last_progress = time.monotonic()
@@ -197,6 +203,9 @@ class Runner:
             if isinstance(error, StuckError):
                 await asyncio.sleep(self._patience_s)
             await self._again(consumer, partition)
+        except SetAsideError as error:
+            _set_aside(partition, error)
+            await self._again(consumer, partition)
         except FencedError as error:
             METRICS.transactions.labels(partition.stage.name, "fenced").inc()
             if not partition.dropped:
@@ -251,8 +260,7 @@ class Runner:
                 LOG.warning("the state can't be restored yet, retrying: %s", error, extra=at(*partition.tp))
                 await asyncio.sleep(self._patience_s)
             except SetAsideError as error:
-                LOG.error("%s", error, extra=at(*partition.tp, stage=partition.stage.name))  # noqa: TRY400
-                partition.set_aside = error
+                _set_aside(partition, error)
             except FencedError as error:
                 if partition.dropped:
                     return False
@@ -359,6 +367,11 @@ class Runner:
         LOG.critical("the worker is ending: %s", why)
         logging.shutdown()
         self._exit(code)
+
+
+def _set_aside(partition: OwnedPartition, error: SetAsideError) -> None:
+    LOG.error("%s", error, extra=at(*partition.tp, stage=partition.stage.name))
+    partition.set_aside = error
 
 
 def _note(stage: str, batch: FetchedBatch, counts: Mapping[str, int], seconds: float) -> None:

@@ -22,6 +22,9 @@ from hmx_pipeline.worker.worker_status import ProgressWatch
 
 SILENCE_S: Final = 0.25
 LOOK_S: Final = 0.1
+QUIET_S: Final = 5.0
+QUIET_LOOK_S: Final = 1.0
+"""Once nothing has come for so long, timers are looked at that often."""
 
 
 def due_for_tick(partition: OwnedPartition, now: float) -> bool:
@@ -50,7 +53,7 @@ def make_tick(stage: Stage, partition: int, control_key: str, now_ms: int) -> tu
 def ticker(producer: Producer, control_key: str, watch: ProgressWatch) -> Callable[[Runner], Coroutine[Any, Any, None]]:
     async def run(runner: Runner) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(QUIET_LOOK_S if runner.quiet_s() > QUIET_S else LOOK_S)
             producer.poll(0)
             now = time.monotonic()
             watch.look(runner.partitions.values())

@@ -9,9 +9,9 @@ import pytest
 import typer
 from rich.console import Console
 
-from hmx_pipeline.audit.dead_letter_policy import ReplayDecision
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary
 from hmx_pipeline.cli import dlq, home, status, table
+from hmx_pipeline.queries.dead_letter_policy import ReplayDecision
 from hmx_pipeline.stages.state_tables import PatternRow, SessionRow, SessionSort, in_order
 
 ODD = "[bold]x[/]\x1b[31m" + "long " * 40

@@ -41,7 +41,7 @@ def test_ways_out_that_differ_only_in_what_was_looked_at_are_one() -> None:
     assert found.content["recovery_steps"] == [
         "Run `cat`, then edit files, then run `make lint` again unchanged (worked in 5 of 5 sessions)"
     ]
-    assert found.content["symptoms"] == ["Lint failed", "Declared and not used"]
+    assert found.content["symptoms"] == ["Lint failed"]
     assert found.content["trigger_conditions"] == []
 
 
@@ -194,13 +194,10 @@ def test_warnings_and_calls_that_were_given_up_for_another_are_no_failures() -> 
     assert compiled(runs, "failure_playbook") == []
 
 
-def test_that_something_failed_and_was_mended_is_no_note_unless_it_says_what() -> None:
-    def status(*outputs: str) -> str:
-        (found,) = compiled([failing(n, output=outputs[n % len(outputs)]) for n in range(6)], "failure_playbook")
-        return found.status.value
-
-    assert status("") == "draft"
-    assert status(LINTED) == "active"
+def test_that_something_failed_and_was_mended_is_no_note_whatever_its_output_says() -> None:
+    for output in ("", LINTED):
+        (found,) = compiled([failing(n, output=output) for n in range(6)], "failure_playbook")
+        assert found.status is Status.DRAFT
 
 
 def test_a_way_out_that_fails_more_often_than_not_makes_no_playbook_active() -> None:
@@ -261,10 +258,69 @@ def _refused(number: int, *, steps: tuple[str, ...] = (), subject: str = "", **r
 
 def test_a_recovery_names_the_arguments_that_changed() -> None:
     (found,) = compiled([_refused(n, item=f"{n}99") for n in range(3)], "failure_playbook")
-    assert found.content["recovery_actions"] == ["Try again with another item (worked in 3 of 3 sessions)"]
+    assert found.content["recovery_actions"] == ["Try again with other arguments (worked in 3 of 3 sessions)"]
     (added,) = compiled([_refused(n, mode="force") for n in range(2)], "failure_playbook")
-    assert added.content["recovery_actions"] == ["Try again with mode=force (worked in 2 of 2 sessions, still young)"]
-    assert [found.status, added.status] == [Status.ACTIVE, Status.ACTIVE]
+    (way,) = added.content["recovery_actions"]
+    assert way.startswith("Try again with mode=force (")
+    assert [found.status, added.status] == [Status.DRAFT, Status.ACTIVE], "which other item nobody knows"
+
+
+def _flag(number: int, line: str, *after: str, error: str = "unknown flag: --stat") -> Script:
+    one = Script(f"s{number}")
+    one.user(f"Review request {number}7")
+    one.command(line.format(f"{number}7"), ok=False, error=error)
+    for other in after:
+        one.command(other.format(f"{number}7"))
+    return one
+
+
+def test_a_command_that_worked_in_another_form_is_told_whole() -> None:
+    runs = [_flag(n, "gh pr diff {} --stat", "gh pr diff {} --name-only") for n in range(3)]
+    (found,) = compiled(runs, "failure_playbook")
+    (way,) = found.content["recovery_actions"]
+    assert way.startswith("Run `gh pr diff <request> --name-only` instead, with --name-only and no --stat (")
+    assert found.status is Status.ACTIVE
+
+
+def test_to_ask_a_program_for_its_version_is_no_try() -> None:
+    runs = [_flag(n, "lintx check a{}.py", "lintx --version", error="no such rule") for n in range(3)]
+    (found,) = compiled(runs, "failure_playbook")
+    assert found.status is Status.DRAFT
+    assert "again" not in str(found.content["recovery_actions"])
+    assert "instead" not in str(found.content["recovery_actions"])
+
+
+def test_what_the_error_says_itself_is_no_way_out_worth_telling() -> None:
+    def status(error: str) -> Status:
+        runs = []
+        for number in range(4):
+            one = Script(f"s{number}")
+            one.tool("write_it", ok=False, error=error, kind="Refused")
+            one.tool("open_lock")
+            one.tool("write_it")
+            runs.append(one)
+        (found,) = compiled(runs, "failure_playbook")
+        return found.status
+
+    assert [status("the lock is shut, open it first"), status("shut")] == [Status.DRAFT, Status.ACTIVE]
+
+
+def test_what_is_done_after_any_failure_is_no_way_out_of_one() -> None:
+    def status(*, always: bool) -> Status:
+        runs = []
+        for number in range(4):
+            one = Script(f"s{number}")
+            for n in range(3):
+                one.tool(f"other_{n}", ok=False, error=f"trouble of kind {'abc'[n]}", kind=f"Kind{'ABC'[n]}")
+                one.tools(["look_up"] if always else ["wait_up"])
+                one.tool(f"other_{n}")
+            one.tool("deploy", ok=False, error="no route to the host", kind="Unreachable")
+            one.tool("look_up")
+            one.tool("deploy")
+            runs.append(one)
+        return next(f.status for f in compiled(runs, "failure_playbook") if "route" in f.title)
+
+    assert [status(always=True), status(always=False)] == [Status.DRAFT, Status.ACTIVE]
 
 
 def test_that_everything_was_changed_names_nothing() -> None:
@@ -367,3 +423,37 @@ def test_what_only_looks_is_no_procedure_where_the_runs_do_much_more() -> None:
     assert len(found()) == 1, "where all only look, looking is the task"
     assert found("change_{}_way", "send_{}_note", "close_{}_case") == {}
     assert len(found("cancel_order")) == 1
+
+
+def _served(number: int, wish: str, *acts: tuple[str, str]) -> Script:
+    """A customer is looked up, something is done, and what it needs is asked for late."""
+    one = Script(f"s{wish}{number}")
+    one.user(f"Please {wish} the order W{number}17")
+    for text in ("It is the green one", "Yes"):
+        one.user(text)
+    one.tool("get_order", arguments=(("order", f"W{number}17"),))
+    one.user(f"Send it to street-{number}a")
+    for name, value in acts:
+        one.tool(name, arguments=(("order", f"W{number}17"), ("place", value.format(number))))
+    one.feedback("positive")
+    return one
+
+
+def test_what_is_done_whatever_is_wanted_leads_nowhere() -> None:
+    def found(*acts: tuple[str, str]) -> list[str]:
+        runs = [_served(n, "move", *acts) for n in range(6)]
+        runs += [_served(n, wish, (f"{wish}_order", "here")) for wish in ("cancel", "pack", "sell") for n in range(6)]
+        made = tasks([run_of(one.segment()) for one in runs]).values()
+        return [str(one.content["tools_used"]) for one in made]
+
+    assert len(found(("move_order", "street-{}a"))) == 4
+    assert len(found()) == 3, "to look the order up is part of everything"
+
+
+def test_what_the_user_says_when_asked_is_not_told_as_a_result() -> None:
+    runs = [_served(n, "move", ("move_order", "street-{}a")) for n in range(6)]
+    (found,) = tasks([run_of(one.segment()) for one in runs]).values()
+    assert {name: slot["source"] for name, slot in found.content["slots"].items()} == {
+        "order": "goal",
+        "place": "heard",
+    }

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference
 from hmx_pipeline.compiler.knowledge.knowledge_records import records as compiled
+from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl
 from hmx_pipeline.contracts.headers import KIND, REASON, header
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
@@ -96,6 +98,14 @@ def test_a_retracted_statement_stays_out_whatever_comes_until_it_is_confirmed() 
     held = newest(ran(*records(told), away, *again, back))
     (one,) = (record for record in held.values() if "Dublin" in record["text"] and record["kind"] == "memory")
     assert (one["status"], one["confidence"], one["body"]["authority"]) == ("active", 1.0, "operator")
+
+
+def test_a_retracted_record_that_nothing_says_any_more_is_not_published_once_more() -> None:
+    kept = [one.model_copy(update={"status": Standing.WITHDRAWN}) for one in known(said(1, ELM))]
+    ended = [one.model_copy(update={"validity": TimeRange(start=one.created_at, end=one.created_at)}) for one in kept]
+    now, changed, erased = difference(PublishedRecords(ended, []), known(said(0, OAK)), START_MS)
+    assert [one.text for one in changed] == [OAK.rstrip(".")]
+    assert (now.withdrawn, erased) == ([one.record_id for one in ended], [])
 
 
 def test_what_a_retracted_statement_had_ended_holds_again() -> None:

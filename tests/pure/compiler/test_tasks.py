@@ -204,6 +204,17 @@ def test_what_users_told_to_do_is_a_step_once_it_was_done_though_the_other_runs_
     assert not any(step.startswith("crm ask") for step in steps(learnt([*plain, *later[:1]])))
 
 
+def test_what_most_users_ask_for_in_passing_is_no_rule_for_all() -> None:
+    """A few did it of late, and most had spoken of it: that is what they wanted, and not how the task is done."""
+
+    def swept(number: int, *more: str) -> Run:
+        done = run(number, f"Sweep {ROOMS[number % 6]}", f"sweep {ROOMS[number % 6]} --all", *more)
+        return done._replace(told=("the lamp order is wrong, cancel the order of the lamp",))
+
+    runs = [swept(n) for n in range(1, 14)] + [swept(n, f"order cancel lamp-{n}4") for n in (14, 15)]
+    assert [step for step in steps(learnt(runs)) if "cancel" in step] == []
+
+
 def test_an_option_that_users_told_to_give_belongs_to_the_step_once_it_was_given() -> None:
     def raised(number: int, *more: str, told: str = "") -> Run:
         room = ROOMS[number % 6]

@@ -18,12 +18,14 @@ from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.limits import PATTERN_DEBOUNCE_MS, SEGMENT_IDLE_MS
-from hmx_pipeline.topology import EVIDENCE
+from hmx_pipeline.topology import EPISODES, EVIDENCE
+from tests.quality.remembered import both_stages
 from tests.support.evidence import archive_record, gift_of, import_record, made_by
 from tests.support.inprocess import artifacts_of, evidence_logs, law_five, published, run, sessions_fold
 from tests.support.records import START_MS, LogRecord
 from tests.support.scripts import TASK, Line, partitioned, records, show
 from tests.support.sessions import interleaved, session
+from tests.support.talk import said
 
 SESSIONS = [session(number) for number in range(24)]
 TALES = {
@@ -171,6 +173,28 @@ def test_what_tenants_learn_does_not_depend_on_each_other() -> None:
     theirs = [session(number, "globex") for number in range(24)]
     assert of("acme", SESSIONS) == of("acme", [*SESSIONS, *theirs])
     assert of("globex", theirs)
+
+
+@pytest.mark.requirement("A-04", "C-03")
+def test_every_source_of_what_is_learnt_is_a_released_event_of_its_tenant() -> None:
+    """Others have the same ids; some events of each session are rejected."""
+    sessions = [session(number, tenant) for number in range(12) for tenant in ("acme", "globex")]
+    talk = [
+        [{**one, "tenant_id": tenant} for one in said("talk", f"Our registry is {tenant}.example.", "Never push it.")]
+        for tenant in ("acme", "globex")
+    ]
+    refused = [{**one, "event_id": f"{one['event_id']}-not", "salience": 7} for own in sessions for one in own]
+    learnt = both_stages([*interleaved([*sessions, *talk], 7), *refused])
+    episodes = [orjson.loads(one.value or b"") for one in learnt if one.topic == EPISODES]
+    released = {(one["metadata"]["hmx"]["tenant_id"], one["id"]) for one in episodes}
+    assert len(released) == sum(map(len, [*sessions, *talk]))
+    records = [orjson.loads(one.value or b"") for one in learnt if one.topic != EPISODES and one.value]
+    assert {(one["tenant_id"], "artifact_id" in one) for one in records} == {
+        ("acme", True), ("acme", False), ("globex", True), ("globex", False),
+    }  # fmt: skip
+    for one in records:
+        assert one["source_events"]
+        assert {(one["tenant_id"], event) for event in one["source_events"]} <= released, one
 
 
 @pytest.mark.requirement("A-04", "A-05", "A-08", "A-24", "A-25", "A-26", "A-27", "K-03")

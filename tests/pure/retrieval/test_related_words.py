@@ -5,8 +5,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.retrieval.related_words import ADDED, MOST, UNIT, _of, _table, _unpacked, packed, related
+from hmx_pipeline.retrieval.related_words import ADDED, MOST, UNIT, _of, _table, _unpacked, related
 from hmx_pipeline.retrieval.terms import terms
+from tests.support.related import packed
 
 known = st.sampled_from(_table().stems)
 stems = st.lists(st.one_of(known, st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)), max_size=20)

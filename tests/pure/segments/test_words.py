@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.segments.action_names import blamed, mutates, phrase_of, tool_of, verb_of
 from hmx_pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent, intent_key
-from hmx_pipeline.segments.masking import found_fault, mask, mask_ids, readable, telling_line, unlabelled, what_failed
+from hmx_pipeline.segments.masking import mask, mask_ids, readable, telling_line, unlabelled, what_failed
 from tests.support.segments import Script
 
 
@@ -97,12 +97,6 @@ def test_a_traceback_says_most_in_its_last_line() -> None:
 )  # fmt: skip
 def test_what_failed_is_said_by_the_error_or_by_the_output_or_by_nothing(error: str, output: str, line: str) -> None:
     assert what_failed(error, output) == line
-
-
-def test_a_fault_is_what_is_wrong_at_a_place() -> None:
-    assert found_fault("[lint] $ run\ncmd/a.go:3:9: declared and not used: x\n") == "declared and not used: x"
-    assert found_fault("a_test.go:12: the hook said hello") == ""
-    assert found_fault("a_test.go:12: unexpected answer") == "unexpected answer"
 
 
 def test_a_message_says_neither_its_class_nor_what_was_meant() -> None:

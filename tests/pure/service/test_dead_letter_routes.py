@@ -1,6 +1,5 @@
 """Dead letters as the page shows them: no letter keeps others from being shown, or shows what must not be seen."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -9,8 +8,9 @@ import pytest
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of
 from hmx_pipeline.contracts.retention import DAY_MS
-from hmx_pipeline.queries.rejected_records import VALUE_BYTES, DeadLetter, letter_of
-from hmx_pipeline.service.dead_letter_routes import _gone, _told
+from hmx_pipeline.queries.rejected_records import VALUE_BYTES, DeadLetter, is_gone, letter_of
+from hmx_pipeline.service.dead_letter_routes import _told
+from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.store.erased_memory import Erasures
 
 AT = 40 * DAY_MS
@@ -19,13 +19,7 @@ ID: dict[str, Any] = {"event_id": "e", "tenant_id": "acme", "session_id": "s"}
 
 
 def letter(value: bytes) -> DeadLetter:
-    told: Any = SimpleNamespace(
-        value=lambda: value,
-        headers=lambda: [(names.REASON, b"bad_timestamp")],
-        offset=lambda: 7,
-        timestamp=lambda: (2, AT),
-    )
-    return letter_of(told, 0)
+    return letter_of(Record(0, 7, AT, None, value, [(names.REASON, b"bad_timestamp")]))
 
 
 def erased(scope: ErasedScope, name: str) -> Erasures:
@@ -45,8 +39,8 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES)
 def test_no_letter_keeps_the_others_from_being_shown(value: bytes) -> None:
     found = letter(value)
-    assert not _gone(Erasures(), found)
-    _gone(erased(ErasedScope.SUBJECT, "ada"), found)
+    assert not is_gone(Erasures(), found)
+    is_gone(erased(ErasedScope.SUBJECT, "ada"), found)
     assert orjson.loads(_told([found], True, 1))["total"] == 1
 
 
@@ -63,8 +57,8 @@ def test_no_field_of_a_letter_shows_a_secret(name: str, value: Any) -> None:
 @pytest.mark.parametrize("named", [{"metadata": {"subject_id": "ada"}}, {"session_id": "ada/s", "metadata": "x"}])
 def test_what_was_erased_of_a_subject_is_not_shown_however_long_it_is(more: str, named: dict[str, Any]) -> None:
     found = letter(orjson.dumps(ID | {"content": {"text": more}} | named))
-    assert _gone(erased(ErasedScope.SUBJECT, "ada"), found)
-    assert not _gone(erased(ErasedScope.SUBJECT, "ben"), found)
+    assert is_gone(erased(ErasedScope.SUBJECT, "ada"), found)
+    assert not is_gone(erased(ErasedScope.SUBJECT, "ben"), found)
 
 
 def test_a_letter_older_than_its_tenant_keeps_anything_is_not_shown() -> None:
@@ -73,4 +67,4 @@ def test_a_letter_older_than_its_tenant_keeps_anything_is_not_shown() -> None:
         mark = ErasureMark(
             erasure_id="retention", tenant_id="acme", at=0, marks=[], partition=0, before=0, cuts={"all": cut}
         )
-        assert _gone(Erasures([mark]), found) is gone
+        assert is_gone(Erasures([mark]), found) is gone

@@ -14,7 +14,8 @@ from hmx_pipeline.contracts.artifact import TRANSITIONS, Status
 from hmx_pipeline.contracts.evidence import Archive, EvidenceControl, SegmentOutcome
 from hmx_pipeline.contracts.headers import KIND, REASON, header
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
-from hmx_pipeline.stages import patterns
+from hmx_pipeline.contracts.rejections import NewerRecordError
+from hmx_pipeline.stages import pattern_compiling
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE_DLQ
 from tests.support.evidence import archive_record, control, evidence, histories, records, success
@@ -165,13 +166,23 @@ def test_evidence_that_is_none_goes_to_its_own_dead_letters(value: bytes | None,
     assert [header(letter.headers, REASON) for letter in letters] == [reason]
 
 
+def test_evidence_of_a_newer_release_is_neither_taken_nor_rejected() -> None:
+    contribution, tick = evidence()[0], control("tick", 0, 1)
+    for record in (contribution, tick):
+        value = (record.value or b"").replace(b"{", b'{"later":1,', 1)
+        with pytest.raises(NewerRecordError, match="later"):
+            run(PatternsFold, [replace(record, value=value)])
+    with pytest.raises(NewerRecordError, match="later"):
+        run(PatternsFold, [replace(tick, headers=[(KIND, b"later")])])
+
+
 def test_a_pattern_that_cannot_be_compiled_keeps_what_it_said_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def hostile(*_: Any) -> Any:
         raise KeyError("evidence that nobody thought of")
 
-    monkeypatch.setattr(patterns, "candidate", hostile)
+    monkeypatch.setattr(pattern_compiling, "candidate", hostile)
     records = evidence()
     result = run(PatternsFold, [*records, control("tick", PATTERN_DEBOUNCE_MS, len(records))])
     assert not artifacts(result)

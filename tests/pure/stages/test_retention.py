@@ -21,7 +21,7 @@ from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, ERASURES, EVIDENCE, KNOWLEDGE
 from tests.pure.test_privacy import Made, folded, known, last, ruled, tick
 from tests.support.inprocess import Ran, barrier_record, law_five, run, sessions_fold, signed, tick_record
-from tests.support.records import START_MS, LogRecord, log
+from tests.support.records import START_MS, LogRecord, event, log
 from tests.support.sessions import interleaved, session
 from tests.support.talk import holding, said
 
@@ -32,8 +32,8 @@ OLD = "session-1"
 def told(old_days: int = 40) -> list[list[Json]]:
     """Six sessions of today; the second happened many days ago."""
     sessions = [session(n) for n in range(6)]
-    for event in sessions[1]:
-        event["timestamp"] = format_ms((milliseconds(event["timestamp"]) or 0) - old_days * DAY_MS)
+    for one in sessions[1]:
+        one["timestamp"] = format_ms((milliseconds(one["timestamp"]) or 0) - old_days * DAY_MS)
     return sessions
 
 
@@ -169,6 +169,29 @@ def test_a_class_of_events_leaves_and_what_was_learnt_stays() -> None:
     hidden = [one for one in first.episodes if erasures.hides_episode(one)]
     assert {(one["sessionId"], one["eventType"]) for one in hidden} == {(OLD, "tool_result")}
     assert OLD in sources(kept)
+
+
+@pytest.mark.requirement("Y19")
+@pytest.mark.parametrize("days", [40, 20])
+def test_what_tells_later_whose_a_session_is_leaves_with_what_was_said_before(days: int) -> None:
+    """Without it a refill would take what was said before for everybody's."""
+    events = [
+        *said("s", "Hello.", "The locker code is heron."),
+        event("s", 2, event_type="tool_result", content={"tool_name": "login", "success": True}),
+    ]
+    events[-1]["metadata"] = {"user_id": "ann"}
+    for one, before in zip(events, (days, days, 40), strict=True):
+        one["timestamp"] = format_ms((milliseconds(one["timestamp"]) or 0) - before * DAY_MS)
+
+    def hidden(text: str) -> list[str]:
+        first, _ = learnt(events, policy(text))
+        erasures = Erasures(marks(first))
+        return [one["eventType"] for one in first.episodes if erasures.hides_episode(one)]
+
+    assert hidden("tool_result:1d") == []
+    assert hidden("message:1d") == ["message"] * 2
+    for text in ("all:30d", "episodes:30d"):
+        assert hidden(text) == (["message", "message", "tool_result"] if days > 30 else [])
 
 
 def test_readers_hide_what_is_past_wherever_the_mark_stands() -> None:

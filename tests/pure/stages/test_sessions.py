@@ -12,7 +12,9 @@ from hmx_pipeline.contracts.evidence import Archive, EvidenceControl
 from hmx_pipeline.contracts.headers import header
 from hmx_pipeline.contracts.keys import partition_of, tenant_partition
 from hmx_pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_FORGOTTEN_MS, WAITING_EVENTS
-from hmx_pipeline.intake.control_records import archive, barrier, importing, rerouted_from
+from hmx_pipeline.contracts.rejections import NewerRecordError
+from hmx_pipeline.contracts.retention import Retention
+from hmx_pipeline.intake.control_records import archive, barrier, importing, rerouted_from, retaining
 from hmx_pipeline.stages import segmenting, sessions
 from hmx_pipeline.topology import EVIDENCE
 from tests.support.evidence import gift_of
@@ -228,6 +230,22 @@ def test_control_records_need_our_signature() -> None:
     result = ran((0, forged), (0, event(tenant_id="_hmx")), (0, event(event_type="x-hmx-other")))
     assert reasons(result) == [("reserved", "$.tenant_id"), ("reserved", "$.tenant_id"), ("reserved", "$.event_type")]
     assert not result.on(EVIDENCE)
+
+
+@pytest.mark.requirement("Y15")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"x-hmx-tenant"', b'"x-hmx-later"'),
+        (b'"retention":{', b'"retention":{"later":1,'),
+        (b'"retention":{', b'"later":1,"none":{'),
+    ],
+)
+def test_what_a_newer_release_asks_for_is_neither_done_nor_rejected(old: bytes, new: bytes) -> None:
+    asked = retaining(Retention.told("acme", "all:30d"), 0, START_MS).replace(old, new)
+    with pytest.raises(NewerRecordError, match="later"):
+        run(lambda: sessions_fold(1, 64), [signed(asked, 0, 3, 0)])
+    assert reasons(ran((0, asked))) == [("reserved", "$.tenant_id")], "without our signature it is nobody's"
 
 
 @pytest.mark.requirement("A-19", "Y15")

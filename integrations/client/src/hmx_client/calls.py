@@ -49,6 +49,10 @@ def append(events: Sequence[Json], tenant: str) -> Call[Appended]:
     return Call("POST", "/v1/hmx/events", Appended.of, named)
 
 
+def capture(batch: bytes) -> Call[int]:
+    return Call("POST", "/v1/capture/batch", lambda said: int(said.get("data", said)["summary"]["errors"]), batch)
+
+
 def pack(query: str, asked: Mapping[str, Any]) -> Call[Pack]:
     given = {name: value for name, value in asked.items() if value is not None}
     return Call("POST", "/v1/hmx/context-packs", Pack.of, {"query": query, "as_text": True, **given})
@@ -70,6 +74,13 @@ def rule(verb: str, name: str, said: Mapping[str, str]) -> Call[Json]:
 
 def erase(scope: Mapping[str, str | bool]) -> Call[Json]:
     return Call("POST", "/v1/hmx/erasures", _itself, dict(scope))
+
+
+def body(call: Call[T]) -> dict[str, Any]:
+    """Returns what httpx is given of a call; a body that is written already is sent as it is."""
+    if isinstance(call.body, bytes):
+        return {"content": call.body, "headers": {"Content-Type": "application/json"}, "params": call.asked}
+    return {"json": call.body, "params": call.asked}
 
 
 def pause_s(answer: Answer, tried: int) -> float | None:

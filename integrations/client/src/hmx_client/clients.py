@@ -40,6 +40,10 @@ class Client(_Settings):
         """Appends events. Rejected ones are in the answer, each with its reason; if all are, HmxError is raised."""
         return self._done(calls.append(events, self._tenant))
 
+    def capture(self, batch: bytes) -> int:
+        """Sends `{"events": […]}` of captures, which the service puts in order. Returns how many it refused."""
+        return self._done(calls.capture(batch))
+
     def pack(self, query: str, **asked: Any) -> Pack:
         """Asks for the context of a question. `asked`: subject_id, session_id, token_budget, after, …"""
         return self._done(calls.pack(query, asked))
@@ -84,7 +88,7 @@ class Client(_Settings):
         while True:
             answer: Answer
             try:
-                answer = self._http.request(call.method, call.path, json=call.body, params=call.asked)
+                answer = self._http.request(call.method, call.path, **calls.body(call))
             except httpx.TransportError as error:
                 answer = error
             pause = calls.pause_s(answer, tried) if tried < self._tries else None
@@ -100,6 +104,9 @@ class AsyncClient(_Settings):
 
     async def append(self, *events: Json) -> Appended:
         return await self._done(calls.append(events, self._tenant))
+
+    async def capture(self, batch: bytes) -> int:
+        return await self._done(calls.capture(batch))
 
     async def pack(self, query: str, **asked: Any) -> Pack:
         return await self._done(calls.pack(query, asked))
@@ -142,7 +149,7 @@ class AsyncClient(_Settings):
         while True:
             answer: Answer
             try:
-                answer = await self._http.request(call.method, call.path, json=call.body, params=call.asked)
+                answer = await self._http.request(call.method, call.path, **calls.body(call))
             except httpx.TransportError as error:
                 answer = error
             pause = calls.pause_s(answer, tried) if tried < self._tries else None

@@ -128,10 +128,9 @@ def binds(record: KnowledgeRecord) -> bool:
     return authority.rank > Authority.USER.rank or (authority is Authority.USER and record.subject_id is not None)
 
 
-def is_for(record: KnowledgeRecord, subject: str) -> bool:
-    """Return True if a record is for this subject; for a request that names nobody, all that it sees are."""
-    told = (Authority.USER, Authority.ASSISTANT)
-    return not subject or UNCONFIRMED not in record.body or record.body[SHOWN] not in told
+def is_for(body: Mapping[str, Any], subject: str) -> bool:
+    """Return True if a record with this body is for this subject; for a request that names nobody, all it sees are."""
+    return not subject or UNCONFIRMED not in body or body[SHOWN] not in (Authority.USER, Authority.ASSISTANT)
 
 
 def authority_of(record: KnowledgeRecord) -> Authority | None:

@@ -76,8 +76,6 @@ def _extracted(target: Target, goal: list[str], said: Sequence[_FeedbackGiven]) 
     return Extracted(
         key=target.name,
         source_events=list(dict.fromkeys(event for one in said for event in one.events)),
-        outcome=SegmentOutcome.UNKNOWN,
-        tags=[],
         body={
             "target": target.name,
             "tool": target.tool,

@@ -8,19 +8,10 @@ statement's contribution lists the forms that can reach it (`touches`), and both
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from hmx_pipeline.compiler.knowledge import normal_forms
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.knowledge.language import DEED, LEAVE, TONGUES, VALUE, VERSION
-from hmx_pipeline.compiler.knowledge.normal_forms import (
-    family,
-    of_slot,
-    of_thing,
-    of_value,
-    stems,
-    thing,
-    words_of,
-    words_within,
-)
 from hmx_pipeline.compiler.knowledge.updates import Update
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import Memory
@@ -59,7 +50,7 @@ class Ending(NamedTuple):
         if denies != (self.how == LEAVE):
             return False
         own, predicate = body.get("own", ""), body["predicate"]
-        if (own != self.own if own else not self.shared) or (self.same and stems(value) == self.same):
+        if (own != self.own if own else not self.shared) or (self.same and normal_forms.stems(value) == self.same):
             return False
         match self.how:
             case "slot":
@@ -69,11 +60,14 @@ class Ending(NamedTuple):
             case "name":
                 return names_it(predicate)
             case "version":
-                return family(value) == self.key or (value[:1].isdigit() and bool(self.new))
+                return normal_forms.family(value) == self.key or (value[:1].isdigit() and bool(self.new))
             case "deed" | "leave":
-                return body["memory"] == Memory.POLICY and words_of(body["subject"]).issuperset(self.about)
-        named = body["memory"] == Memory.POLICY or self.key in (*of_value(value), thing(body["subject"]))
-        return named and (not self.about or not words_within(body["subject"]).isdisjoint(self.about))
+                return body["memory"] == Memory.POLICY and normal_forms.words_of(body["subject"]).issuperset(self.about)
+        named = body["memory"] == Memory.POLICY or self.key in (
+            *normal_forms.of_value(value),
+            normal_forms.thing(body["subject"]),
+        )
+        return named and (not self.about or not normal_forms.words_within(body["subject"]).isdisjoint(self.about))
 
 
 def names_it(predicate: str) -> bool:
@@ -88,7 +82,7 @@ def _any(name: str, predicate: str) -> bool:
 
 def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the keys under which an update ends something, with the body except time and event."""
-    about = sorted(words_within(update.subject))
+    about = sorted(normal_forms.words_within(update.subject))
     said = {
         "how": update.how,
         "own": "" if update.ours or update.subject else person,
@@ -96,36 +90,36 @@ def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]
         "about": about,
         "old": update.old,
         "new": update.new,
-        "same": stems(update.new) if update.new else "",
+        "same": normal_forms.stems(update.new) if update.new else "",
         "states": False,
     }
     if update.how in (DEED, LEAVE):
-        words = sorted(words_of(update.old))
+        words = sorted(normal_forms.words_of(update.old))
         yield words[0], {**said, "about": words}
     elif update.old:
-        yield stems(update.old), {**said, "how": VALUE}
+        yield normal_forms.stems(update.old), {**said, "how": VALUE}
         words = update.old.split()
         if len(words) == _TWO and not about:  # `the batch operator`, `der Parameter limit`: a name and its kind
             for name, kind in (words, words[::-1]):
-                yield stems(name), {**said, "how": VALUE, "old": name, "about": [stems(kind)]}
+                yield normal_forms.stems(name), {**said, "how": VALUE, "old": name, "about": [normal_forms.stems(kind)]}
     elif update.how == VERSION:
-        name = family(update.new)
+        name = normal_forms.family(update.new)
         if name:
             yield name, {**said, "about": []}
         for one in (f"{name[2:]} version", name[2:]) if name else ():
             yield f"@ {one}", {**said, "about": [], "new": update.new.split()[-1].lstrip("v")}
     elif update.subject:
-        yield of_thing(update.subject), said
+        yield normal_forms.of_thing(update.subject), said
 
 
 def of_claim(claim: Claim, own: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield an ending for a value that replaces others although several may hold at once."""
     if claim.plural and claim.updates and not claim.denies:
         yield (
-            of_slot(claim.subject, claim.predicate),
+            normal_forms.of_slot(claim.subject, claim.predicate),
             {
                 "how": _SLOT, "own": own, "shared": not own, "about": [], "old": "", "new": claim.value,
-                "same": stems(claim.value), "states": True,
+                "same": normal_forms.stems(claim.value), "states": True,
             },
         )  # fmt: skip
 

@@ -99,8 +99,6 @@ def _extracted(found: Iterable[tuple[str, str, dict[str, str], Seen]]) -> list[E
         Extracted(
             key=key,
             source_events=list(dict.fromkeys(one["event"] for one in told)),
-            outcome=SegmentOutcome.UNKNOWN,
-            tags=[],
             body={**about[key], "seen": told},
         )
         for key, told in kept.items()
@@ -150,7 +148,8 @@ def _entity(contributions: Sequence[Contribution], _: Sequence[Contribution] = (
 def _relation(contributions: Sequence[Contribution], _: Sequence[Contribution] = ()) -> list[Statement]:
     seen = _in_order(contributions)
     about = {name: value for name, value in contributions[-1].body.items() if name != "seen"}
-    summary = _summary(seen)
+    # What a skill says is shown with its status alone, or a rejected one would still be told.
+    summary = "" if SHELVES.get(about["target_type"]) is Shelf.PROCEDURE else _summary(seen)
     text = f"{about['source']} {about['relation'].replace('_', ' ')} {about['target']}"
     body = {**about, "summary": summary}
     expires = next((one["expires"] for one in reversed(seen) if "expires" in one), None)

@@ -220,8 +220,6 @@ def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extract
     return Extracted(
         key=key,
         source_events=list(dict.fromkeys(one.event for one in said)),
-        outcome=SegmentOutcome.UNKNOWN,
-        tags=[],
         body={
             "memory": claim.memory.value,
             "subject": claim.subject,
@@ -268,8 +266,6 @@ def _endings(told: _SegmentClaims) -> list[Extracted]:
         Extracted(
             key=key,
             source_events=list(dict.fromkeys(one["event"] for one in said[-_ENDINGS:])),
-            outcome=SegmentOutcome.UNKNOWN,
-            tags=[],
             body={
                 "touches": list(dict.fromkeys(one["same"] for one in said[-_ENDINGS:] if one["same"])),
                 "endings": said[-_ENDINGS:],
@@ -368,10 +364,6 @@ def _named(claim: Mapping[str, Any]) -> str:
     return value_name(claim["same"], denies=claim["denies"])
 
 
-def _still(own: Sequence[Contribution], ended: Sequence[Contribution]) -> Iterable[str]:
-    return track_of(own, ended).open
-
-
 def _agreed_text(said: Sequence[Contribution]) -> list[Contribution]:
     """Where subjects use different words for one fact, say it in none of theirs."""
     by: dict[str, set[str]] = defaultdict(set)
@@ -400,7 +392,7 @@ def _plain(about: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
 
 FACT: Final = KnowledgeKind(
     _FACT, _extract, None, _state, beside=beside, rivals=True,
-    items="claims", named=_named, still=_still, agreed_text=_agreed_text,
+    items="claims", named=_named, still=lambda own, ended: track_of(own, ended).open, agreed_text=_agreed_text,
 )  # fmt: skip
 POLICY: Final = replace(FACT, name=_POLICY, extract=nothing)
 ENDINGS: Final = EvidenceKind(ENDING, nothing, None)

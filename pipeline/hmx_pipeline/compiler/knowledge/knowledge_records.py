@@ -141,10 +141,10 @@ def difference(
     before = {record.record_id: record for record in known.records}
     said = {record.record_id for record in now}
     gone = [_withdrawn(record, now_ms) for record in known.records if record.record_id not in said]
-    fresh = [record for record in now if before.get(record.record_id) != record]
+    changed = [record for record in (*gone, *now) if before.get(record.record_id) != record]
     withdrawn = [i for i in known.withdrawn if i not in said] + [record.record_id for record in gone]
     surplus = withdrawn[:-WITHDRAWN_RECORDS] if len(withdrawn) > WITHDRAWN_RECORDS else []
-    return PublishedRecords(list(now), withdrawn[len(surplus) :]), gone + fresh, surplus
+    return PublishedRecords(list(now), withdrawn[len(surplus) :]), changed, surplus
 
 
 def _withdrawn(record: KnowledgeRecord, now_ms: int) -> KnowledgeRecord:

@@ -1,7 +1,8 @@
 """Passing claims: what matters in its own session only, and what a later session could use.
 
 Input: a segment with its actions. A statement that explains a request, and an order that is carried out at once, are
-about that request: they stand only when another session says the same.
+about that request. What an agent says to itself while it works mostly stands in a file. They stand only when another
+session says the same.
 """
 
 import re
@@ -13,7 +14,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
 from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import Segment
+from hmx_pipeline.contracts.evidence import EXTRACTED, Segment
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.action_names import EDIT
@@ -37,10 +38,10 @@ class Context:
         self._steps, self._actions = segment.steps, actions
 
     def passes(self, at: int, claim: Claim, *, introduced: bool) -> bool:
-        """Return True for a claim of the step `at` that is about its request. `introduced`: the user had to say who
-        they are, so they are a customer and speak of their own case."""
+        """Return True for a claim of the step `at` that is about its request or work. `introduced`: the user had to say
+        who they are, so they are a customer and speak of their own case."""
         if self._steps[at].actor != USER:
-            return False
+            return self._steps[at].name != EXTRACTED and self._steps[at].projected is None and self._acted_after(at)
         if claim.memory is Memory.POLICY:
             return claim.loose and self._ordered_once(at, claim.text, introduced=introduced)
         if claim.loose and (introduced or self._in_question(at) or self._acted_after(at)):
@@ -58,9 +59,11 @@ class Context:
         """Return True if a rule by its words alone is what is to be done now; a ban is more."""
         if _ASKS.search(self._steps[at].text) and forms.POINTING.search(rule):
             return True
+        if introduced:
+            return True
         if _BANS.match(rule):
             return False
-        if introduced or self._acted_after(at, EDIT):
+        if self._acted_after(at, EDIT):
             return True
         return self._acted_after(at) and scores(rule).rule < _CERTAIN
 

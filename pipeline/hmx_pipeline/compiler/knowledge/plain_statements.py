@@ -8,20 +8,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hmx_pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED
+from hmx_pipeline.compiler.knowledge import word_lists
+from hmx_pipeline.compiler.knowledge.forms import INSTEAD, NAMED, REPLACED, clause_form
 from hmx_pipeline.compiler.knowledge.language import Language
 from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
-from hmx_pipeline.compiler.knowledge.word_lists import (
-    ASKING,
-    ORDERING,
-    REPORTING,
-    REPORTS,
-    SUPPOSING,
-    SUPPOSING_PHRASES,
-    SUPPOSING_WITHIN,
-    TO_REPORT,
-    TRAILING,
-)
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 
@@ -41,16 +31,9 @@ _NAME_WORDS: Final = 2
 _CODE_WORDS: Final = 4
 _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
-_ASKED: Final = ("?", "？")
 _ENGLISH: Final = "en"
 
-_CONTRACTED: Final = re.compile(
-    r"\b(?:(?P<do>let's not)|(?P<let>let's)|(?P<can>can'?t|cannot|can't)|(?P<will>won'?t)"
-    r"|(?P<not>do|does|did|is|are|was|were|have|has|had|could|would|should|must)n'?t|(?P<am>i)'m"
-    r"|(?P<are>we|you|they)'re|(?P<have>i|we|you|they)'ve|(?P<would>i|we|you|he|she|they|it|that)'d"
-    r"|(?P<shall>\w+)'ll|(?P<is>that|it|he|she|what|who|there|here|where|how)'s|(?P<any>any more))\b",
-    re.IGNORECASE,
-)
+_CONTRACTED: Final = clause_form("contracted")
 _APOSTROPHES: Final = frozenset("'’")
 _SPELT: Final = {
     "do": "do not", "let": "let us", "can": "can not", "will": "will not", "not": "{} not", "am": "{} am",
@@ -58,32 +41,12 @@ _SPELT: Final = {
 }  # fmt: skip
 _NO_PROSE: Final = ("://", "->", "<-", "=>", "==")
 _MAY: Final = re.compile(r"\bmay (?!\d)[a-z]")
-_LEAD: Final = re.compile(
-    r"(?:(?:just )?so you know|fyi|heads[ -]?up|by the way|btw|for (?:the record|your information|context|reference)"
-    r"|(?:please )?(?:note|remember|keep in mind|be aware|bear in mind)(?: that\b|(?=\s*[:,]))"
-    r"|(?:quick )?(?:note|reminder)|(?:correction|update|edit)(?=\s*:)"
-    r"|oh|ok(?:ay)?|so|well|honestly|actually|basically|frankly|obviously|also|and|but|hi|hello|hey|hmm+|ah|yes|yeah|yep"
-    r"|no(?=,)|sorry|to be clear|in fact|again|anyway|right|sure|thanks|thank you|now(?=,)|first(?=,)|because"
-    r"|since(?= (?:we|i|you|it|they|the|our|my|there|this|that)\b)"
-    r"|as (?:i said|you know|always)|of course|important|one more thing|fwiw|imo|that said|though)\b\s*[,:;!.–—-]*\s*",
-    re.IGNORECASE,
-)
+_LEAD: Final = clause_form("lead")
 _CONCLUDES: Final = re.compile(r"\s*(?:so|but|then|thus|therefore|hence|wait|hmm+|ok(?:ay)?)\b", re.IGNORECASE)
-_TRAILING: Final = re.compile(
-    r"[,\s]+(?:by the way|btw|though|please|ok(?:ay)?|thanks|these days|nowadays|at the moment|right now|currently|now"
-    r"|anymore|already|too|as well|as you know|you know|today|yesterday|honestly|actually|for now"
-    r"|last (?:week|month|year)|this (?:week|month|year)|ever|at all|from now on|lol|haha|xd|again|since then|ago)$",
-    re.IGNORECASE,
-)
+_TRAILING: Final = clause_form("trailing")
 _TRAIL: Final = 32  # the longest, and the character before it
 _LOOSE: Final = " \t,;:.!)–—-"
-_PARTS: Final = re.compile(
-    r"(?<!\s)\s*(?:;|\s[–—-]+\s|\s\(|\.{3}|…"
-    r"|,?\s(?:because|'?cause|'?cuz|although|though|whereas|which|so that|except|but|while)\s"
-    r"|,\s(?:so|and|since|as|where|who|when|until|then|not)\s|\sand (?=(?:i|we|you|it|the|my|our|they|he|she)\s)"
-    r"|\sso (?=(?:i|we|you|it|this|that|they)\s))\s*",
-    re.IGNORECASE,
-)
+_PARTS: Final = clause_form("parts")
 _WORD: Final = re.compile(r"[a-z][a-z.'-]*[a-z]|[a-z]")
 _WORDS_MOST: Final = 40
 _ORDERS: Final = frozenset(("always", "never", "not", "stop"))
@@ -152,25 +115,27 @@ def _stated(said: str) -> str:
         or any(mark in said for mark in _NO_PROSE)
     ):
         return ""
-    if words[0] in ASKING or (words[0] in ("do", "have") and words[1] in ("you", "we", "i", "they", "the")):
+    if words[0] in word_lists.ASKING or (words[0] in ("do", "have") and words[1] in ("you", "we", "i", "they", "the")):
         return ""
-    if not SUPPOSING.isdisjoint(words) or _reports(words) or _MAY.search(said):
+    if not word_lists.SUPPOSING.isdisjoint(words) or _reports(words) or _MAY.search(said):
         return ""
-    if SUPPOSING_WITHIN.isdisjoint(words):
+    if word_lists.SUPPOSING_WITHIN.isdisjoint(words):
         return said
     lowered = f" {' '.join(words)} "
-    return "" if any(phrase in lowered for phrase in SUPPOSING_PHRASES) else said
+    return "" if any(phrase in lowered for phrase in word_lists.SUPPOSING_PHRASES) else said
 
 
 def _reports(words: Sequence[str]) -> bool:
     """Return True if the sentence reports what others say. Orders such as `always mention the number` do not."""
-    if REPORTING.isdisjoint(words):
+    if word_lists.REPORTING.isdisjoint(words):
         return False
-    start = next((at for at, word in enumerate(words) if word not in ORDERING), len(words))
+    start = next((at for at, word in enumerate(words) if word not in word_lists.ORDERING), len(words))
     if _ORDERS.isdisjoint(words[:start]):
         return True
     verb, *rest = words[start:] or [""]
-    return not (REPORTING - REPORTS).isdisjoint(rest if verb in TO_REPORT or verb.endswith("ing") else [verb, *rest])
+    return not (word_lists.REPORTING - word_lists.REPORTS).isdisjoint(
+        rest if verb in word_lists.TO_REPORT or verb.endswith("ing") else [verb, *rest]
+    )
 
 
 def spelt_out(text: str) -> str:
@@ -189,7 +154,7 @@ def clauses(sentence: str) -> Iterator[str]:
     """Yield the clauses of a sentence without trailing phrases."""
     for part in _PARTS.split(sentence):
         clause = without_trail(_without_lead(part))
-        if clause and clause.split(" ", 1)[0].lower() not in ASKING:
+        if clause and clause.split(" ", 1)[0].lower() not in word_lists.ASKING:
             yield from _one_by_one(clause)
 
 
@@ -207,7 +172,7 @@ def _one_by_one(clause: str) -> Sequence[str]:
 
 def without_trail(text: str) -> str:
     end = _loose_end(text, len(text))
-    while text[text.rfind(" ", 0, end) + 1 : end].lower() in TRAILING and (
+    while text[text.rfind(" ", 0, end) + 1 : end].lower() in word_lists.TRAILING and (
         match := _TRAILING.search(text, max(0, end - _TRAIL), end)
     ):
         end = _loose_end(text, match.start())

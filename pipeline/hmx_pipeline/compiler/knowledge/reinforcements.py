@@ -47,8 +47,6 @@ def _extract(segment: Segment, _: SegmentOutcome, __: Sequence[Action]) -> list[
         Extracted(
             key=target,
             source_events=events[target][-SEGMENT_STATEMENTS:],
-            outcome=SegmentOutcome.UNKNOWN,
-            tags=[],
             body={
                 "said": [
                     {"kind": kind, "weight": weight, "count": count, "at": last[target]}

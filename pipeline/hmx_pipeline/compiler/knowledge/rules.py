@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge.classifier import scores
-from hmx_pipeline.compiler.knowledge.forms import ALWAYS, EVERY_TIME, FROM_NOW, NEVER, POINTING
+from hmx_pipeline.compiler.knowledge.forms import ALWAYS, EVERY_TIME, FROM_NOW, NEVER, POINTING, clause_form
 from hmx_pipeline.compiler.knowledge.plain_statements import plainly, spoken, stated, without_trail
 from hmx_pipeline.compiler.knowledge.word_lists import ASKING, BASE_FORMS, BOUND, NO_VERB
 from hmx_pipeline.languages.cues import WIDE, cue
@@ -26,12 +26,7 @@ _LONGEST: Final = 24
 """Most words of an instruction that fits a form."""
 _SHORT: Final = 7
 """In a sentence of at most so many words, a pointing word means that it cannot be followed."""
-_STATES: Final = re.compile(
-    r"i (?:will|am|was|had|can)\b|(?:we|i) (?:(?:would|do not|don['’]t|never|no longer) )?"
-    r"(?:(?:use|have|run|own|support|host|like|love|live|work)\b|(?:prefer|rather)\b(?! (?:it|that|you)\b))",
-    re.IGNORECASE,
-)
-"""How facts begin, including those that have ended."""
+_STATES: Final = clause_form("states")
 _POINTS: Final = word_set("this that these those it them here there him her they she he")
 _ASKING: Final = ASKING - {"when", "where", "any"}
 _BAN: Final = 8

@@ -75,7 +75,10 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     slots = unified(slot for template in every for slot in template.slots)
     later = {slot.name for step in steps[1:] for slot in step.template.slots}
     opening = {slot.name for slot in steps[0].template.slots} - later if len(steps) > 1 else ()
-    return Procedure(tuple(goals(runs, slots, opening)), tuple(steps), tuple(ways), slots, alike(runs), options)
+    required = [step.template for step in steps if not step.optional]
+    led = [r for r in runs if r.good or all(any(_does(t, deed, options) for deed in r.deeds) for t in required)]
+    wishes = tuple(goals(led, slots, opening))
+    return Procedure(wishes, tuple(steps), tuple(ways), slots, alike(runs), options)
 
 
 def _every_act(runs: Sequence[Run], told: Sequence[Run], options: Readings, goals_said: Goals) -> list[Template]:
@@ -152,6 +155,8 @@ def _step(
     of and nobody has done since then is none. `since`: at these times something is otherwise."""
     having = {one.run.name for one in template.instances}
     told = [run for run in told if any(map(template.meant_by, run.told))]
+    if 2 * len(told) > len(runs):  # what most users say is their wish, and no rule
+        told = []
     known = {sum(run.at < at for run in telling) for at in {*since, *(run.at for run in told)}}
     share = share_now([run.name in having for run in telling], among, known)
     if not told:

@@ -83,13 +83,22 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
         for name, c in by_name.items()
     ]
     found = {}
-    meant = _Meant(told)
+    meant, often = _Meant(told), Counter(feature for c in done for feature in c.body["done"])
     for names in tasks(runs):
         own = sorted((by_name[name] for name in names), key=in_time)
+        usual = _usual(own, often, len(done))
+        own = [c.saying(usual=usual) for c in own] if usual else own
         task = _task(own[0])
         found[Pattern(own_values.NAME, task)] = sorted([*own, *meant.naming(own)], key=in_time)
         found[Pattern(task_schema.NAME, task)] = sorted([*own, *meant.by(own)], key=in_time)
     return found
+
+
+def _usual(own: Sequence[Contribution], often: Mapping[str, int], runs: int) -> list[str]:
+    """Return what these runs do and half of all others do too, if there are as many others: it leads anywhere."""
+    others = runs - len(own)
+    mine = Counter(feature for c in own for feature in c.body["done"]) if others >= len(own) else Counter[str]()
+    return sorted(feature for feature, n in mine.items() if 2 * (often[feature] - n) >= others)
 
 
 def _slots(contributions: Sequence[Contribution]) -> set[str]:

@@ -18,6 +18,7 @@ _MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all
 _TOLD: Final = {
     "goal": ("stands in the wish", "stand in the wish"),
     "user": ("is the user's own", "are the user's own"),
+    "heard": ("is what the user says when asked", "are what the user says when asked"),
     "earlier": ("is what an earlier result says", "are what earlier results say"),
     "chosen": ("is one of few", "are each one of few"),
     "unknown": ("differs each time", "differ each time"),

@@ -39,7 +39,7 @@ _BEGINS: Final = re.compile("[A-Za-z_]")
 """Of a slot's name: readers of templates take such names as programs have."""
 _BEFORE: Final = re.compile(r"([^\W\d_]{3,})\s+$")
 FROM_OUTSIDE: Final = ("goal", "user")
-_SOURCES: Final = {"goal": 0, "user": 1, "earlier": 2}
+_SOURCES: Final = {"goal": 0, "user": 1, "heard": 2, "earlier": 3}
 
 
 class Instance(NamedTuple):
@@ -59,7 +59,8 @@ Goals = tuple[str, ...]
 class Slot:
     name: str
     source: str
-    """`goal`, `user`, `earlier`, `chosen` (one of few) or `unknown`."""
+    """`goal`, `user` (has a value of their own), `heard` (says it when asked), `earlier` (a result), `chosen` (one of
+    few) or `unknown`."""
     pairs: Pairs = field(repr=False)
     choices: tuple[str, ...] = ()
     before: str = ""
@@ -223,7 +224,9 @@ def source_of(pairs: Pairs, goals: Goals) -> str:
         return "goal"
     if _of_users(pairs):
         return "user"
-    return "earlier" if sum(value in one.deed.seen for value, one in pairs) >= _COPIED * len(pairs) else ""
+    seen = sum(value in one.deed.seen for value, one in pairs)
+    heard = sum(value in one.deed.heard for value, one in pairs)
+    return "" if seen < _COPIED * len(pairs) else "heard" if 2 * heard >= seen else "earlier"
 
 
 def _copied(value: str, one: Instance, goals: Goals) -> bool:

@@ -6,6 +6,7 @@ extracted once, at every level of detail; their weights are computed when runs a
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -54,7 +55,9 @@ class RunAction(NamedTuple):
     ok: bool | None
     error: str
     seen: frozenset[str]
-    """Values that occur in an earlier result."""
+    """Values that occur in an earlier text, without the wish."""
+    heard: frozenset[str] = frozenset()
+    """Those of them that a user was the first to say."""
 
     def parts(self, known: Readings) -> Sequence[Simple]:
         """Return its commands, or the whole as one, where that is how it is `known` to be read."""
@@ -184,6 +187,10 @@ class _EarlierTexts:
         self._first: dict[str, tuple[int, int]] = {}
         """Where a value first ends, or 0, and up to where it was searched."""
 
+    def place(self, value: str) -> int:
+        """Return the index of the step that was found to hold the value first."""
+        return bisect_left(self._lengths, self._first[value][0] + 1) - 1
+
     def hold(self, position: int, value: str) -> bool:
         """Return True if a text before this position contains the value as a whole word."""
         stop = self._lengths[position] - 1
@@ -202,7 +209,8 @@ def acts_of(steps: Sequence[Step], actions: Iterable[Action]) -> list[list[Any]]
     for action in actions:
         at = action.position
         if at not in known:
-            known[at] = _with_seen(_act(steps, action), partial(earlier.hold, at))
+            act = _with_seen(_act(steps, action), partial(earlier.hold, at))
+            known[at] = [*act, [value for value in act[-1] if _is_wish(steps[earlier.place(value)])]]
         found.append(known[at])
     return found
 
@@ -240,10 +248,10 @@ def _act(steps: Sequence[Step], action: Action) -> list[Any]:
     return ["", action.verb, [["value", value] for value in first.values], ok, message]
 
 
-def _read(act: Sequence[Any]) -> RunAction:
-    line, name, arguments, ok, error, *seen = act
+def read_act(act: Sequence[Any]) -> RunAction:
+    line, name, arguments, ok, error, *texts = act
     known = tuple((key, value) for key, value in arguments)
-    return RunAction(line, name, known, None if ok < 0 else bool(ok), error, frozenset(seen[0] if seen else ()))
+    return RunAction(line, name, known, None if ok < 0 else bool(ok), error, *map(frozenset, texts or ((),)))
 
 
 @remembered(64 * MB)
@@ -257,7 +265,7 @@ def run_of(contribution: Contribution) -> Run:
         contribution.first_at,
         contribution.outcome is SegmentOutcome.SUCCESS,
         tuple(body.get("asked", ())),
-        tuple(map(_read, body.get("acts", ()))),
+        tuple(map(read_act, body.get("acts", ()))),
         tuple(text.casefold() for text in body.get("told", ())),
         frozenset(body.get("common", ())),
         frozenset(body.get("named", ())),

@@ -7,7 +7,7 @@ on the set of instances only.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
@@ -31,7 +31,9 @@ from hmx_pipeline.segments.commands import OPEN, Simple, is_option, quoted, with
 
 _OFTEN: Final = 0.5  # share of instances with an option that makes it part of the template
 _FORMS: Final = 0.6
+_SEVERAL: Final = 2  # fewest runs that show whether a rule is obeyed, if all were asked
 _LETTER: Final = 2  # `-n` is in many texts
+_ANY: Final = Slot("", "unknown", ())
 _NOT_ONE_VALUE: Final = re.compile(r"[\s,]|^['\"]|^$")
 
 
@@ -66,6 +68,12 @@ class Template:
             return False
         given = dict(simple.options)
         return all(key in given and (not isinstance(value, str) or given[key] == value) for key, value in self.options)
+
+    def resembles(self, simple: Simple) -> bool:
+        """Return True if the action is an instance, but for values of one case such as ids."""
+        words = tuple(word if isinstance(word, str) and wordlike(word) else _ANY for word in self.words)
+        options = tuple((key, v if isinstance(v, str) and wordlike(v) else None) for key, v in self.options)
+        return replace(self, words=words, options=options).covers(simple)
 
     def meant_by(self, text: str) -> bool:
         """Return True if a text in lower case refers to it: contains two of its words, or an option as written."""
@@ -151,7 +159,8 @@ def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) ->
     first = min((run.at for run in others if run.name in having), default=0)
     since = [run for run in others if run.at >= asked[0].at] or [run for run in others if run.at >= first]
     named = {run.name for run in asked}
-    since = [run for run in since if run.name not in named] or since
+    others = [run for run in since if run.name not in named]
+    since = others or (since if len(since) >= _SEVERAL else [])
     return sum(run.name in having for run in since) / len(since) if since else 0.0
 
 
@@ -175,7 +184,11 @@ def _learnt(instances: list[Instance], goals: Goals, at: int) -> list[Template]:
 def _unnamed(template: Template, at: int) -> Template:
     """Mark a slot as unknown if other instances name an action there and its values are too rare to be shown."""
     word = template.words[at] if at < len(template.words) else ""
-    if isinstance(word, Slot) and word.source == "earlier" and all(wordlike(value) for value, _ in word.pairs):
+    if (
+        isinstance(word, Slot)
+        and word.source in ("heard", "earlier")
+        and all(wordlike(value) for value, _ in word.pairs)
+    ):
         word.source = "unknown"
     return template
 

@@ -31,12 +31,11 @@ from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.queries.encoding_tag import tagged
 from hmx_pipeline.service.access import Writer, admitted, grant_of
 from hmx_pipeline.service.api_keys import Grant, Scope
-from hmx_pipeline.service.body import parsed, read_body
+from hmx_pipeline.service.body import described, parsed, read_body
 from hmx_pipeline.service.event_log import EventLog, EventRecord
 from hmx_pipeline.service.events import BODY_BYTES, EventStatus, Refused, agent_headers, append, check, slices
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.answer_envelope import success
-from hmx_pipeline.service.hippocortex.client_json import described
 from hmx_pipeline.service.hippocortex.minting import EPOCH_MS, LONGEST, Holds, Minted, random_id
 from hmx_pipeline.service.hippocortex.usage import Usage
 from hmx_pipeline.service.memory import store_of

@@ -32,11 +32,6 @@ def parsed(model: type[Asked], body: bytes) -> Asked:
         raise invalid(error) from None
 
 
-def described(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the OpenAPI description of a body that the route parses itself."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
 def schema_of(model: type[ClientModel]) -> dict[str, Any]:
     """Returns the schema with definitions inlined, as OpenAPI has no place for them."""
     schema = model.model_json_schema()

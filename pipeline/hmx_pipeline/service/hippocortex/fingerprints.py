@@ -10,10 +10,10 @@ from pydantic import Field
 from hmx_pipeline.contracts.event import Id
 from hmx_pipeline.contracts.fingerprint import Tier
 from hmx_pipeline.service.access import WholeReader
-from hmx_pipeline.service.body import read_body
+from hmx_pipeline.service.body import described, read_body
 from hmx_pipeline.service.fingerprint_routes import FingerprintRequest, fingerprint_json
 from hmx_pipeline.service.hippocortex.answer_envelope import success
-from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, described, parsed, schema_of
+from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, parsed, schema_of
 
 router: Final = APIRouter()
 

@@ -27,10 +27,10 @@ from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, UnfitTopicError
 from hmx_pipeline.runtime.barriers import LackingError, wait_for_tenant
 from hmx_pipeline.service.access import Writer, bound_to
-from hmx_pipeline.service.body import read_body
+from hmx_pipeline.service.body import described, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.answer_envelope import success
-from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, described, parsed, schema_of
+from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, parsed, schema_of
 from hmx_pipeline.service.hippocortex.usage import Usage
 from hmx_pipeline.service.problems import ProblemKind, unavailable
 from hmx_pipeline.settings import Settings, SettingsError

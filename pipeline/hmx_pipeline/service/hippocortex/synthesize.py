@@ -23,11 +23,11 @@ from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import QUERY_CHARACTERS, PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Reader, bound_to, subject_for
-from hmx_pipeline.service.body import read_body
+from hmx_pipeline.service.body import described, read_body
 from hmx_pipeline.service.completeness_header import anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.hippocortex.answer_envelope import success
-from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, described, parsed, schema_of
+from hmx_pipeline.service.hippocortex.client_json import REQUEST_BYTES, ClientModel, parsed, schema_of
 from hmx_pipeline.service.hippocortex.usage import Usage
 from hmx_pipeline.service.memory import store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind

@@ -3,7 +3,7 @@
 const ADVICE = {
   tenant_required: "Choose a tenant above.",
   unauthorized: "This service needs an API key: enter one above, or create one with `hmx keys new TENANT`.",
-  forbidden: "Enter a key above with this permission: figures of all tenants need the scope admin.",
+  forbidden: "Enter a key above with this permission: figures of all tenants and dead letters need the scope admin.",
   rate_limited: "Wait a minute.",
   kafka_unavailable: "See /readyz and `hmx status`, then try again.",
   redis_unavailable: "Memory is in Redis: see /readyz and `hmx status`.",
@@ -60,6 +60,7 @@ export const overview = () => ask("/v1/hmx/overview");
 export const tenants = async () => (await ask("/v1/hmx/tenants")).tenants;
 export const counts = () => ask("/v1/hmx/counts");
 export const letters = (reason, limit) => ask(`/v1/hmx/dead-letters?${new URLSearchParams({ reason, limit })}`);
+export const replay = ({ partition, offset }) => ask(`/v1/hmx/dead-letters/${partition}/${offset}/replay`, { body: {} });
 export const send = event => ask("/v1/hmx/events", { body: event });
 export const subjects = limit => ask(`/v1/hmx/subjects?limit=${limit}`);
 export const rows = (name, sort, limit, text) => ask(`/v1/hmx/tables/${name}?${new URLSearchParams({ sort, limit, text })}`);
@@ -73,8 +74,10 @@ export const known = asked => ask(`/v1/hmx/knowledge?${asked}`);
 export const rule = (id, verb, body) => ask(`/v1/hmx/knowledge/${part(id)}/${verb}`, { body });
 export const erase = body => ask("/v1/hmx/erasures", { body });
 
-export function artifacts(type, status, cursor) {
-  const asked = new URLSearchParams({ status, limit: 50, ...(type && { type }), ...(cursor && { cursor }) });
+export const archive = (id, reason) => ask(`/v1/hmx/artifacts/${part(id)}/archive`, { body: { reason } });
+
+export function artifacts(type, status, text, cursor) {
+  const asked = new URLSearchParams({ status, limit: 50, text, ...(type && { type }), ...(cursor && { cursor }) });
   return ask(`/v1/hmx/artifacts?${asked}`);
 }
 

@@ -41,14 +41,20 @@ async function look() {
   }
   at("tenants").hidden = Boolean(who.key) || !known.length;
   tenant.replaceChildren(...known.map(name => new Option(name, name)));
-  const last = localStorage.getItem("tenant");
+  const last = new URLSearchParams(location.search).get("tenant") ?? localStorage.getItem("tenant");
   if (known.includes(last)) tenant.value = last;
+  choose();
+}
+
+// The tenant stands in the address, so that a link shows the same to whoever opens it.
+function choose() {
   who.tenant = tenant.value;
+  if (!who.key && who.tenant) history.replaceState(null, "", `?${new URLSearchParams({ tenant: who.tenant })}${location.hash}`);
 }
 
 tenant.addEventListener("change", () => {
   localStorage.setItem("tenant", tenant.value);
-  who.tenant = tenant.value;
+  choose();
   show();
 });
 key.value = who.key;

@@ -1,13 +1,13 @@
 // Artifact views: counts by type and status, lists, and one artifact with its versions and evidence.
 
-import { artifact as one, artifacts as list, counts } from "./api.js";
-import { ago, badge, card, code, confidence, fixed, folded, into, link, make, marked, number, plural, readable, share, soft, table, when, words } from "./dom.js";
+import { archive, artifact as one, artifacts as list, counts } from "./api.js";
+import { ago, badge, card, code, confidence, field, fixed, folded, into, link, make, marked, number, plural, readable, share, soft, table, when, words } from "./dom.js";
 import { sources } from "./trace.js";
 
 const STATUSES = ["active", "draft", "superseded", "deprecated", "archived"];
-const CHAIN = 25;
+const CHAIN = 25, SOON_MS = 1000, TRIES = 60;
 
-export function artifacts(place, type = "", status = "active") {
+export function artifacts(place, type = "", status = "active", text = "") {
   const many = make("div"), listed = make("div");
   place.append(card("What was learnt", many), listed);
   into(many, async () => {
@@ -23,20 +23,29 @@ export function artifacts(place, type = "", status = "active") {
       } }))];
     const facts = Object.entries(knowledge).filter(([, count]) => count);
     return [table("Artifacts by type and status", columns, types),
-      facts.length ? soft("Also known from statements: ", link(facts.map(([name, count]) => `${number(count)} ${words(name)}`).join(", "), "knowledge"), ".") : null]
+      facts.length ? soft("Also known from statements: ", link(facts.map(([name, count]) => plural(count, `${words(name)} record`)).join(", "), "knowledge"), ".") : null]
       .filter(Boolean);
   });
-  into(listed, async () => {
-    const rows = make("div");
-    const found = await list(type, status);
-    const title = `${type ? words(type) : "All types"}, ${status}`;
-    if (!found.total) return card(title, soft(`No artifact is ${status}. `, link("Active artifacts", "artifacts")));
-    add(rows, found, type, status);
-    return card(title, rows);
-  });
+  const rows = make("div", { "aria-live": "polite" });
+  const form = make("form", { onsubmit: event => { event.preventDefault(); look(); } }, make("div", { class: "fields" },
+    field("text", "Words", { type: "search", size: 24, value: text, placeholder: "all of them in title or summary" }), make("button", {}, "Find")));
+  const look = () => {
+    const wanted = form.elements.text.value.trim();
+    history.replaceState(null, "", `#artifacts/${[type, status, wanted].map(encodeURIComponent).join("/")}`);
+    return into(rows, async () => {
+      const found = await list(type, status, wanted), shown = make("div");
+      if (!found.artifacts.length && !found.cursor) {
+        return soft(wanted ? "No such artifact has these words. " : `No artifact is ${status}. `, link("Active artifacts", "artifacts"));
+      }
+      add(shown, found, type, status, wanted);
+      return shown;
+    });
+  };
+  listed.append(card(`${type ? words(type) : "All types"}, ${status}`, form, rows));
+  look();
 }
 
-function add(place, page, type, status) {
+function add(place, page, type, status, text) {
   place.append(table("Artifacts", [
     { title: "title", cell: one => link(one.title, "artifact", one.artifact_id) },
     { title: "type", keep: true, cell: one => words(one.artifact_type) },
@@ -52,7 +61,7 @@ function add(place, page, type, status) {
     more.remove();
     into(rest, async () => {
       const next = make("div");
-      add(next, await list(type, status, page.cursor), type, status);
+      add(next, await list(type, status, text, page.cursor), type, status, text);
       return next;
     });
   } }, "Show more");
@@ -75,9 +84,33 @@ export function artifact(place, id) {
         folded("as JSON", () => make("pre", { tabindex: "0" }, JSON.stringify(it, null, 2)))),
       it.supersedes ? changes(it) : null,
       card("What it rests on", soft(`${plural(it.source_memory_ids.length, "contribution")} of sessions, ${plural(it.source_events.length, "event")}. `,
-        code(`hmx explain ${id}`), " shows what was checked."), sources(it)),
+        code(`hmx explain ${id}`), " shows what was checked."), sources(it, "artifact")),
+      it.status === "active" ? retiring(place, it) : null,
     ].filter(Boolean);
   });
+}
+
+// Archives the artifact: an event in the log, which memory follows soon after.
+function retiring(place, it) {
+  const said = make("div", { "aria-live": "polite" });
+  const form = make("form", { onsubmit: event => {
+    event.preventDefault();
+    into(said, async () => {
+      await archive(it.artifact_id, form.elements.reason.value);
+      follow(place, it.artifact_id, TRIES);
+      return soft("The decision is in the log; memory follows in a moment.");
+    });
+  } }, make("div", { class: "fields" }, field("reason", "Reason", { size: 32, maxlength: 200, placeholder: "optional" }),
+    make("button", { class: "danger" }, "Archive")));
+  return card("Archive", folded("retire this artifact, for good", () => [
+    soft("Packs stop showing it, and its pattern produces no new one. There is no way back."), form, said]));
+}
+
+async function follow(place, id, tries) {
+  const now = await one(id).catch(() => null);
+  if (!place.isConnected) return;
+  if (tries && now?.status === "active") setTimeout(follow, SOON_MS, place, id, tries - 1);
+  else artifact(place, id);
 }
 
 // What this version says that the one before did not, and the other way round, path by path.

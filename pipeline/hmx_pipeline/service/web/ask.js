@@ -8,10 +8,15 @@ import { evidence, origin } from "./trace.js";
 const STRATEGIES = ["ranked", "recency_biased", "breadth_first", "depth_first", "fingerprint_guided"];
 const kept = { tenant: null, form: null, answer: null };
 
-// The form and its answer stay when the view changes.
-export function ask(place) {
+// The form and its answer stay when the view changes. #ask/QUESTION asks at once.
+export function ask(place, question) {
   if (kept.tenant !== who.tenant + who.key) Object.assign(kept, { tenant: who.tenant + who.key, ...fresh() });
   place.append(card("Ask memory as an agent does", kept.form), kept.answer);
+  const query = kept.form.elements.query;
+  if (question && question !== query.value) {
+    query.value = question;
+    kept.form.requestSubmit();
+  }
   if (!kept.answer.childNodes.length) kept.form.querySelector("textarea").focus();
 }
 
@@ -37,6 +42,7 @@ function fresh() {
 }
 
 async function shown(form) {
+  history.replaceState(null, "", `#ask/${encodeURIComponent(form.get("query"))}`);
   const tags = form.get("tags").split(",").map(tag => tag.trim()).filter(Boolean);
   const found = await pack({
     query: form.get("query"), token_budget: Number(form.get("budget")), strategy: form.get("strategy"), explain: true, as_text: true,

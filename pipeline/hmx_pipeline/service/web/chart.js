@@ -16,7 +16,7 @@ export function area(values) {
   return chart;
 }
 
-function drawn(tag, attributes) {
+export function drawn(tag, attributes) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   return made;

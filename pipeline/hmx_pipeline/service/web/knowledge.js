@@ -74,7 +74,7 @@ async function shown(place, id) {
       it.superseded_by && make("p", {}, "It was replaced: ", link("what holds now", "knowledge", it.superseded_by)),
       folded("as JSON", () => make("pre", { tabindex: "0" }, JSON.stringify(it, null, 2)))),
     ruled(place, it),
-    card("What it rests on", sources(it)),
+    card("What it rests on", sources(it, "knowledge")),
   ];
 }
 

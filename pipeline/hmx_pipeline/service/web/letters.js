@@ -1,7 +1,7 @@
 // Dead letters: what was rejected, why, what it holds, and how to send it again.
 
-import { letters as list, send } from "./api.js";
-import { ago, badge, card, code, copied, folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
+import { letters as list, replay, send } from "./api.js";
+import { ago, badge, card, code, folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
 
 const SHOWN = 20, MOST = 100;
 
@@ -27,16 +27,26 @@ function letter(it) {
   const where = `${it.partition}:${it.offset}`;
   return make("section", { class: "card letter", "aria-label": `Dead letter ${where}` },
     make("h2", {}, badge("rejected"), " ", code(it.reason), it.path ? [" at ", code(it.path)] : null),
-    it.detail && it.detail !== it.advice && make("p", {}, it.detail.replace(/^Value error, /, "")),
+    it.detail && it.detail !== it.advice && make("p", {}, it.detail),
     make("p", {}, "What to do: ", it.advice || "see the detail", "."),
     soft(it.session_id ? ["session ", link(it.session_id, "sessions", it.session_id), ", "] : "", `step ${it.step}, rejected `, ago(it.rejected_at),
       `, record ${it.origin} of the events topic, ${number(it.size)} bytes`),
     it.value === null ? soft("It is too long to be shown: ", code("hmx dlq --show-values"), ".")
       : folded("the record", () => make("pre", { tabindex: "0" }, pretty(it.value))),
     it.value !== null && folded("correct it and send it", () => again(it)),
-    folded("send it back as it came", () => [
-      soft("Only what would be accepted now is sent, with the bytes and the place in the log that it had:"),
-      copied(`hmx dlq replay --offset ${where} --yes`)]));
+    back(it));
+}
+
+// Sends the original bytes, once; the service says why it does not.
+function back(it) {
+  const said = make("div", { "aria-live": "polite" });
+  const click = () => into(said, async () => {
+    await replay(it);
+    return make("p", {}, "It is in the log again, as it came. ", it.session_id && ["See ", link("its session", "sessions", it.session_id), "."]);
+  });
+  return folded("send it back as it came", () => [
+    soft("For when the cause is gone: a limit was raised, or a new version accepts it. It is sent once, and only if it would be accepted now."),
+    make("p", {}, make("button", { type: "button", onclick: click }, "Replay")), said]);
 }
 
 function pretty(value) {

@@ -20,8 +20,8 @@ const PATTERNS = [
     ? make("span", {}, badge(row.status), ` v${row.version}`, row.pending ? " · to be compiled" : "")
     : make("span", { class: "soft" }, row.pending ? "to be compiled" : "–") },
   { title: "confidence", sort: "confidence", cell: row => row.status ? confidence(row.confidence) : "" },
-  { title: "contributions", sort: "contributions", number: true, cell: row => row.contributions },
-  { title: "sessions", sort: "sessions", number: true, cell: row => row.sessions },
+  { title: "contributions", sort: "contributions", number: true, cell: row => row.contributions || "–" },
+  { title: "sessions", sort: "sessions", number: true, cell: row => row.sessions || "–" },
   { title: "changed", sort: "changed", cell: row => ago(row.changed) },
 ];
 
@@ -34,7 +34,7 @@ export const sessions = (place, id, event) => id ? session(place, id, event) : v
 export const patterns = place => view(place, {
   name: "patterns", title: "Patterns", columns: PATTERNS, sort: "confidence",
   about: "The tenant's patterns: contributions of segments, and the newest artifact compiled from them. " +
-    "The kinds run, course, touched, ending and conduct only collect what others are compiled from.",
+    "The kinds run, course, touched, ending and conduct only collect what others are compiled from: task schemas have no contributions of their own.",
   empty: "No pattern of this tenant has evidence yet: segments contribute when they close, or when `hmx wait` flushes them.",
   none: () => ["No pattern has this in its title, kind or key."],
 });

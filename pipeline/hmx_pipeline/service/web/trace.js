@@ -1,6 +1,7 @@
 // Traces an entry back to its source events.
 
 import { artifact, contribution, events, knowledge } from "./api.js";
+import { lineage } from "./lineage.js";
 import { badge, folded, into, link, make, number, plural, soft, when, words } from "./dom.js";
 
 const SHOWN = 8, MORE = 100, EVIDENCE = 50, DOTS = 24;
@@ -65,13 +66,14 @@ export function evidence(it) {
 }
 
 // The contributions that a record or artifact is made from, newest first; else its events.
-export function sources(it) {
+export function sources(it, kind) {
   const place = make("div");
   into(place, async () => {
     const ids = it.source_memory_ids.slice(0, EVIDENCE);
     const found = (await Promise.all(ids.map(id => contribution(id).catch(() => null)))).filter(Boolean);
     if (!found.length) return it.source_events.length ? lines(it.source_events) : soft("Memory no longer holds its evidence.");
-    return [make("div", { class: "tree" }, found.sort((a, b) => b.first_at - a.first_at).map(evidence)),
+    found.sort((a, b) => b.first_at - a.first_at);
+    return [make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Where it comes from" }, lineage(it, kind, found)), make("div", { class: "tree" }, found.map(evidence)),
       it.source_memory_ids.length > ids.length ? soft(`and ${number(it.source_memory_ids.length - ids.length)} more`) : ""];
   });
   return place;

@@ -1,22 +1,23 @@
 """Dead letter policy: which dead letters of the events topic may be sent back, and as which records.
 
-Enters: a dead letter, the filter, the letters sent back before. Leaves: a decision, and the record to append. Pure;
-never raises. A letter goes back only if it would be accepted now and was not sent back before. The record has its
-session's key, the original bytes, and headers that name the dead letter and the first origin.
+Enters: a dead letter, the filter, the letters sent back before, what was erased. Leaves: a decision, and the record to
+append. Pure; never raises. A letter goes back only if it would be accepted now, was not sent back before and was not
+erased. The record has its session's key, the original bytes, and headers that name the dead letter and the first
+origin.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hmx_pipeline.audit.record_digests import APPENDED, origin_of
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.codes import ExplainedCode
-from hmx_pipeline.contracts.headers import Headers, header
+from hmx_pipeline.contracts.headers import Headers, header, origin_of
 from hmx_pipeline.contracts.keys import partition_of, split_key
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.intake.decode import decode
 from hmx_pipeline.kafka.publisher import key_of
+from hmx_pipeline.stages.dead_letters import APPENDED
 from hmx_pipeline.stages.fold import Output, Record
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 
@@ -34,6 +35,7 @@ class ReplayDecision(ExplainedCode):
     NAMED = "named", "it would fail again until the defect is fixed; after the fix select it with --reason"
     BEFORE = "before", "it was sent back before"
     OMITTED = "omitted", "the record was too large to be kept in a dead letter"
+    ERASED = "erased", "it was erased, or is older than its tenant keeps anything"
 
     @property
     def goes(self) -> bool:
@@ -68,7 +70,12 @@ class JudgedLetter(NamedTuple):
     """Why it would be rejected again."""
 
 
-def judge(letter: Record, asked: LetterFilter, before: Collection[Place]) -> JudgedLetter:
+def judge(
+    letter: Record, asked: LetterFilter, before: Collection[Place], gone: Callable[[Record], bool] = lambda _: False
+) -> JudgedLetter:
+    """`gone` says whether a letter was erased."""
+    if gone(letter):
+        return JudgedLetter(letter, ReplayDecision.ERASED, "")
     if header(letter.headers, names.OMITTED) is not None:
         return JudgedLetter(letter, ReplayDecision.OMITTED, "")
     if (letter.partition, letter.offset) in before:
@@ -104,7 +111,7 @@ def returned(letter: Record, partitions: int) -> Output:
 def sent_before(records: Iterable[Record]) -> set[Place]:
     """Returns the dead letters that were sent back as these events records."""
     back = (record for record in records if header(record.headers, names.ORIGIN_TOPIC) == EVENTS_DLQ.encode())
-    return {place for record in back if (place := origin_of(record)) is not None}
+    return {place for record in back if (place := origin_of(record.headers)) is not None}
 
 
 def reason_of(letter: Record) -> str:
@@ -113,7 +120,7 @@ def reason_of(letter: Record) -> str:
 
 def first_place(letter: Record) -> Place:
     """Returns where the record last stood in the events topic."""
-    return origin_of(letter) or (letter.partition, -1)
+    return origin_of(letter.headers) or (letter.partition, -1)
 
 
 def owner_of(letter: Record) -> tuple[str, str]:
@@ -124,10 +131,11 @@ def owner_of(letter: Record) -> tuple[str, str]:
 
 
 def _producers(headers: Headers) -> Headers:
-    """Returns the producer's headers, without those of the dead letter and those reserved for the pipeline."""
+    """Returns the producer's headers, without those of the dead letter and those reserved for the pipeline. What the
+    service said of the sender's key stays: without it the event would be believed more than when it came."""
     added = set(APPENDED)
     end = len(headers)
     while end and headers[end - 1][0] in added:
         end -= 1
         added.remove(headers[end][0])
-    return [(name, value) for name, value in headers[:end] if not name.startswith(OURS)]
+    return [(name, value) for name, value in headers[:end] if name == names.AGENT_UNPROVEN or not name.startswith(OURS)]

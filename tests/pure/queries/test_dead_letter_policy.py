@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
-from hmx_pipeline.audit.dead_letter_policy import (
+from hmx_pipeline.contracts import headers as names
+from hmx_pipeline.contracts.headers import header
+from hmx_pipeline.contracts.keys import partition_of, session_key
+from hmx_pipeline.contracts.rejections import Reason, Rejection
+from hmx_pipeline.queries.dead_letter_policy import (
     JudgedLetter,
     LetterFilter,
     ReplayDecision,
@@ -12,10 +16,6 @@ from hmx_pipeline.audit.dead_letter_policy import (
     returned,
     sent_before,
 )
-from hmx_pipeline.contracts import headers as names
-from hmx_pipeline.contracts.headers import header
-from hmx_pipeline.contracts.keys import partition_of, session_key
-from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.stages.dead_letters import dead_letter
 from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 from tests.support.events import encoded, event
@@ -24,7 +24,10 @@ from tests.support.records import START_MS, LogRecord
 
 EVENT = encoded(event(tenant_id="a/b", session_id="s"))
 PARTITIONS = 8
-THEIRS = [("ce_id", b"their own"), ("traceparent", b"00-1"), ("ce_source", b"/their/own")]
+THEIRS = [
+    *[("ce_id", b"their own"), ("traceparent", b"00-1"), ("ce_source", b"/their/own")],
+    (names.AGENT_UNPROVEN, b"true"),
+]
 
 
 def letter(value: bytes | None, reason: Reason, offset: int = 5, **fields: Any) -> LogRecord:

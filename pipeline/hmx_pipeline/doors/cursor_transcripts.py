@@ -1,0 +1,205 @@
+"""Cursor's chats (`state.vscdb`, table `cursorDiskKV`) as HMX events.
+
+Enters: rows `key<TAB>value`, of each chat first its own (`composerData:…`), then its messages (`bubbleId:…`); a row
+without a tab says why a file could not be read further. Leaves: events whose ids and sequences follow from the rows, so
+that what is imported twice is a duplicate; and a report of what was left out, and why. Messages that a chat does not
+list are rewound or copies. Commands, edits and refusals go through Claude Code's mapping, so both teach the same.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import orjson
+
+from hmx_pipeline.contracts.timestamps import format_ms, parse_instant
+from hmx_pipeline.doors import claude_code
+from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
+from hmx_pipeline.doors.draft import DraftEvent, Numbering
+
+AGENT: Final = "cursor"
+SUBAGENT: Final = "cursor-subagent"
+BETWEEN: Final = "words of the assistant between its calls"
+CHAT: Final = b"composerData"
+MESSAGE: Final = b"bubbleId"
+_VERSION: Final = re.compile(r"_v\d+\Z")
+_SHELLS: Final = ("run_terminal_cmd", "run_terminal_command")
+_EDITS: Final = {
+    "edit_file": "Edit", "search_replace": "Edit", "apply_patch": "Edit", "delete_file": "Edit", "write": "Write",
+    "write_file": "Write", "create_file": "Write",
+}  # fmt: skip
+_PATHS: Final = ("file_path", "target_file", "path", "relativeWorkspacePath", "targetFile")
+_WRITTEN: Final = ("contents", "content", "code_edit", "streamingContent")
+_RUNNING: Final = ("loading", "running", "pending")
+_REFUSED: Final = ("rejected", "skipped", "cancelled")
+
+Json = dict[str, Any]
+
+
+class _Composer(NamedTuple):
+    name: str
+    about: Json
+    messages: dict[str, Json]
+
+
+class CursorImport:
+    """One import of any number of files. The order of the rows is part of it: sequences count across them."""
+
+    def __init__(self, tenant: str, subject: str = "") -> None:
+        self._numbering = Numbering(tenant, subject, AGENT)
+        self.report = self._numbering.report
+        self._seen: set[str] = set()
+
+    def events(self, lines: Iterable[tuple[str, bytes]]) -> Iterator[Json]:
+        """Yield the events of rows, each given with the name of its file, file after file."""
+        chat = _Composer("", {}, {})
+        for file, row in lines:
+            self.report.lines += 1
+            key, tab, value = row.partition(b"\t")
+            kind, _, rest = key.partition(b":")
+            name, _, message = rest.decode(errors="replace").partition(":")
+            entry = self._read(f"{file}: {key.decode(errors='replace')[:90]}" if tab else file, tab, value or row)
+            if kind == CHAT and tab:
+                yield from self._of_chat(chat)
+                chat = _Composer(name if entry else "", entry or {}, {})
+            elif entry is not None and kind == MESSAGE and name == chat.name:
+                chat.messages[message] = entry
+            elif entry is not None:
+                self.report.left_out["messages without their chat"] += 1
+        yield from self._of_chat(chat)
+
+    def _read(self, where: str, tab: bytes, value: bytes) -> Json | None:
+        try:
+            entry = orjson.loads(value) if tab else None
+        except orjson.JSONDecodeError as error:
+            self.report.unread(where, f"no JSON ({error})")
+            return None
+        if isinstance(entry, dict):
+            return entry
+        if tab:
+            self.report.left_out["empty rows"] += 1
+        else:
+            self.report.unread(where, value.decode(errors="replace"))
+        return None
+
+    def _of_chat(self, chat: _Composer) -> Iterator[Json]:
+        inline, listed = chat.about.get("conversation"), chat.about.get("fullConversationHeadersOnly")
+        heads = listed if isinstance(listed, list) and listed else inline if isinstance(inline, list) else []
+        named = [head for head in heads if isinstance(head, dict) and isinstance(head.get("bubbleId"), str)]
+        found = {head["bubbleId"]: chat.messages.pop(head["bubbleId"], head) for head in named}
+        self.report.left_out["messages that their chat does not list"] += len(chat.messages)
+        if chat.about.get("isSubagent") or chat.about.get("subagentInfo") or chat.name.startswith("task-"):
+            agent = SUBAGENT
+        else:
+            agent = AGENT
+        cwd, at = _folder(chat.about, found), _instant(chat.about.get("createdAt"))
+        said: tuple[list[DraftEvent], str] | None = None
+        for name, message in found.items():
+            at = _instant(message.get("createdAt")) or at  # old versions say only when the chat began
+            if at is None:
+                self.report.unread(f"message {name[:60]}", "no time")
+                continue
+            if f"{chat.name}/{name}" in self._seen:
+                self.report.left_out["messages copied from another file"] += 1
+                continue
+            self._seen.add(f"{chat.name}/{name}")
+            text, call = str(message.get("text") or ""), message.get("toolFormerData")
+            drafts = claude_code.prompted(text, f"prompt:{name}") if message.get("type") == 1 else []
+            if message.get("type") == 1:
+                self.report.left_out["messages that nobody said"] += not drafts
+            elif said is not None and (text.strip() or isinstance(call, dict)):
+                self.report.left_out[BETWEEN] += 1
+                said = None
+            if message.get("type") != 1 and text.strip():
+                said = claude_code.answered(text, f"answer:{name}"), at
+            if message.get("type") != 1 and isinstance(call, dict):
+                self.report.left_out[BETWEEN] += said is not None
+                said, drafts = None, self._of_call(name, call, cwd)
+            elif drafts and said is not None:
+                yield from (self._numbering.event(one, chat.name, agent, said[1], {}) for one in said[0])
+                said = None
+            yield from (self._numbering.event(draft, chat.name, agent, at, {}) for draft in drafts)
+        if said is not None:
+            yield from (self._numbering.event(one, chat.name, agent, said[1], {}) for one in said[0])
+
+    def _of_call(self, message: str, told: Json, cwd: str) -> list[DraftEvent]:
+        raw, given, more = _json(told.get("rawArgs")), _json(told.get("params")), _json(told.get("additionalData"))
+        arguments = {**_object(given), **_object(raw)}
+        named, result = _VERSION.sub("", str(told.get("name") or "tool")), _json(told.get("result"))
+        path = next((arguments[name] for name in _PATHS if isinstance(arguments.get(name), str)), "")
+        tool = "Bash" if named in _SHELLS else _EDITS.get(named, named) if path else named
+        if tool in ("Edit", "Write"):
+            written = next((arguments[name] for name in _WRITTEN if isinstance(arguments.get(name), str)), None)
+            arguments = {"file_path": path, "content": written, **{
+                name: arguments[name] for name in ("old_string", "new_string") if name in arguments
+            }}  # fmt: skip
+        else:
+            arguments = _object(raw) or _object(given) if tool != "Bash" else arguments
+        call = ClaudeCall(message, tool, arguments, cwd)
+        status, of_more = told.get("status"), _object(more).get("status")
+        answer, why = _object(result), _shown(_json(told.get("error")))
+        declined = told.get("userDecision") == "rejected" and not answer
+        if answer.get("rejected") is True or status in _REFUSED or of_more == "rejected" or declined:
+            return [claude_code.refused(call, "")]
+        if status in _RUNNING or (result is None and not status):
+            self.report.left_out["calls without a result"] += 1
+            return []
+        codes = (answer.get("exitCodeV2"), answer.get("exitCode"))
+        code = next((one for one in codes if isinstance(one, int) and not isinstance(one, bool)), 0)
+        code = code or int("error" in (status, of_more))
+        text = why if code and why else _shown(result)
+        shown = f"Exit code {code}\n{text}" if tool == "Bash" and code else text
+        drafts = claude_code.called(call, ClaudeOutcome(code == 0, shown))
+        if named == "delete_file" and drafts[0].event_type == "file_edit":
+            drafts[0].content["operation"] = "delete"
+        return drafts
+
+
+def _folder(about: Json, messages: Mapping[str, Json]) -> str:
+    """Return the folder that a chat works in, from which the paths of its edits are told."""
+    uri = _object(_object(about.get("workspaceIdentifier")).get("uri"))
+    listed = [one.get("workspaceUris") for one in messages.values()]
+    first = next((uris[0] for uris in listed if isinstance(uris, list) and uris), "")
+    return str(uri.get("fsPath") or uri.get("path") or unquote(str(first).removeprefix("file://")))
+
+
+def _instant(value: Any) -> str | None:
+    match value:
+        case str() if parse_instant(value) is not None:
+            return value
+        case int() | float() if not isinstance(value, bool) and 0 < value < 1e15:
+            return format_ms(int(value))
+    return None
+
+
+def _json(value: Any) -> Any:
+    """Return what a text of JSON holds, and anything else as it is."""
+    try:
+        return orjson.loads(value) if isinstance(value, str) and value[:1] in ("{", "[", '"') else value
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _shown(result: Any) -> str:
+    """Return the words of a tool's result or error."""
+    match result:
+        case None:
+            return ""
+        case str():
+            return result
+        case (
+            {"output": str(text)} | {"contents": str(text)} | {"stdout": str(text)} | {"result": str(text)}
+            | {"modelVisibleErrorMessage": str(text)} | {"clientVisibleErrorMessage": str(text)}
+        ):  # fmt: skip
+            return text
+        case {"content": [*parts]}:
+            return "\n".join(one["text"] for one in parts if isinstance(one, dict) and isinstance(one.get("text"), str))
+    try:
+        return orjson.dumps(result).decode()
+    except (orjson.JSONEncodeError, TypeError):
+        return ""

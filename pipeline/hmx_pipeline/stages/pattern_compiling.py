@@ -1,0 +1,208 @@
+"""Compiling in the patterns stage: contributions are kept, their patterns scheduled, compiled and published.
+
+Enters: the transaction of a record or timer, the contribution maps. Leaves: outputs and state. A change is compiled
+after a pause, and what a pattern published before is known from its state, so that only differences are published.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from hmx_pipeline.compiler.candidate import candidate, counting
+from hmx_pipeline.compiler.imported_artifacts import believed
+from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, difference, records
+from hmx_pipeline.compiler.knowledge.scopes import scope_key, scope_of
+from hmx_pipeline.compiler.lifecycle import LastPublished, step
+from hmx_pipeline.compiler.private_words import of_a_team
+from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.evidence import Contribution, Pattern
+from hmx_pipeline.contracts.headers import ARTIFACT, KNOWN, fingerprint, output_headers, trace_headers
+from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
+from hmx_pipeline.contracts.ruling import RulingVerb
+from hmx_pipeline.stages.fold import Output, Tx, attempt
+from hmx_pipeline.stages.pattern_state import GONE, Maps, PatternState, pattern_of, split_pattern, state_key
+from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
+
+_OUTPUTS: Final = {ARTIFACTS: ARTIFACT, KNOWLEDGE: KNOWN}
+"""Output topic → CloudEvents type of its records."""
+
+
+class PatternCompiling:
+    def __init__(self, maps: Maps) -> None:
+        self._maps = maps
+
+    def put(self, tx: Tx, key: str, contribution: Contribution | None, trace: str) -> None:
+        """Store a contribution and schedule its pattern, and the patterns that a form can reach now but not before, or
+        no longer."""
+        pattern, reach = pattern_of(key), self._maps.reach
+        forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
+        before = {form for form in forms if reach.open(form)}
+        tx.put(key, contribution)
+        self.speak_later(tx, pattern, trace)
+        for form in sorted(form for form in forms if reach.open(form) != (form in before)):
+            for each in reach.listing(form):
+                self.speak_later(tx, each, trace)
+
+    def speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
+        tenant_id, (kind, _) = split_pattern(pattern)
+        if ends(kind):
+            for each in self._maps.reach.of(pattern):
+                self.speak_later(tx, each, trace)
+        if not speaks(kind):
+            return
+        if KINDS[kind].group is not None:
+            pattern = state_key(tenant_id, whole(kind)[0])
+        state: PatternState = tx.get(pattern) or PatternState()
+        if state.speak_at is None:
+            speak_at = tx.clock + self._maps.pause_ms(pattern)
+            tx.put(pattern, state.model_copy(update={"speak_at": speak_at, "trace": trace}))
+        elif trace and trace != state.trace:
+            tx.put(pattern, state.model_copy(update={"trace": trace}))
+
+    def speak(self, tx: Tx, key: str, state: PatternState) -> None:
+        """Compile the map, and emit the difference to what the pattern last published."""
+        tenant_id, pattern = split_pattern(key)
+        kind = KINDS.get(pattern.type)
+        if kind is not None and kind.group is not None:
+            self._say_what_they_make(tx, key, tenant_id, state)
+        elif kind is not None and kind.made_of:
+            made = self._made(tx, tenant_id, kind.made_of)
+            if made is not None:
+                self._say(tx, key, state, made.get(pattern, []), state.trace)
+        else:
+            evidence = list(self._maps.of(key).values())
+            if not knows(pattern.type) and self._maps.is_team(tenant_id):
+                evidence = of_a_team(evidence)
+            self._say(tx, key, state, evidence, state.trace)
+
+    def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
+        """Publish each pattern that the contributions make now, and each that they made before."""
+        tx.put(key, None)
+        made = self._made(tx, tenant_id, split_pattern(key)[1].type)
+        if made is None:
+            return
+        evidence = {state_key(tenant_id, pattern): own for pattern, own in made.items()}
+        for each in sorted(evidence.keys() | self._maps.made(key)):
+            own = evidence.get(each, [])
+            known: PatternState = tx.get(each) or PatternState()
+            digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
+            if digest != known.evidence or known.forgets or state.forgets:  # an older version may rest on it
+                known = known.model_copy(update={"evidence": digest, "forgets": known.forgets or state.forgets})
+                self._say(tx, each, known, own, state.trace)
+        for each in self._maps.gone(key):
+            self._say(tx, each, tx.get(each).model_copy(update={"evidence": ""}), [], state.trace)
+
+    def _made(self, tx: Tx, tenant_id: str, kind: str) -> Mapping[Pattern, list[Contribution]] | None:
+        """Return the patterns that a kind's contributions make; None if grouping them failed."""
+        group = KINDS[kind].group
+        assert group is not None
+        maps = (self._maps.of(state_key(tenant_id, pattern)) for pattern in whole(kind))
+        told = [each for entries in maps for each in counting(list(entries.values()))]
+        if self._maps.is_team(tenant_id):
+            told = of_a_team(told)
+        return attempt(tx, "pattern_not_compiled", None, group, told)
+
+    def _say(self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str) -> None:
+        tenant_id, pattern = split_pattern(key)
+        if knows(pattern.type):
+            self._say_what_is_known(tx, key, state, evidence, trace)
+            return
+        if state.forgets:  # a new chain begins, whose first version follows none
+            buried = [*state.older, *([state.said.artifact.artifact_id] if state.said is not None else [])]
+            self._bury(tx, tenant_id, buried, trace)
+            state = state.model_copy(update={"said": None, "older": [], "forgets": False})
+        unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
+
+        def compiled() -> tuple[LastPublished | None, list[Artifact]]:
+            told, confirmed = self._maps.weighed(tenant_id, pattern.type, evidence)
+            own = candidate(told, pattern.type) if state.archived is None else None
+            if own is not None and not confirmed:
+                own = replace(own, unconfirmed=True)
+            return step(state.said, believed(own, state.imported), tenant_id, pattern, tx.clock, state.archived)
+
+        said, artifacts = attempt(tx, "pattern_not_compiled", unchanged, compiled)
+        for artifact in artifacts:
+            self._publish(tx, ARTIFACTS, tenant_id, artifact.artifact_id, artifact.to_json(), trace)
+            tx.count(f"artifact_{artifact.status}")
+        older = list(state.older)
+        if state.said is not None and said is not None and state.said.artifact.artifact_id != said.artifact.artifact_id:
+            older.append(state.said.artifact.artifact_id)
+        if (said is not None and (evidence or state.evidence == GONE)) or state.decided:
+            self._bury(tx, tenant_id, older[:-ARTIFACT_VERSIONS], trace)
+            left = {"said": said, "older": older[-ARTIFACT_VERSIONS:], "speak_at": None, "trace": ""}
+            tx.put(key, state.model_copy(update=left))
+            return
+        tx.put(key, None)
+        if said is not None:
+            self._bury(tx, tenant_id, [*older, said.artifact.artifact_id], trace)
+            tx.count("pattern_forgotten")
+
+    def _bury(self, tx: Tx, tenant_id: str, artifact_ids: list[str], trace: str) -> None:
+        for artifact_id in artifact_ids:
+            self._publish(tx, ARTIFACTS, tenant_id, artifact_id, None, trace)
+            tx.count("artifact_erased")
+
+    def _say_what_is_known(
+        self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str
+    ) -> None:
+        tenant_id, pattern = split_pattern(key)
+        if state.forgets and not evidence:  # what operators stated about it was made from what is erased
+            state = state.model_copy(update={"rulings": []})
+        unchanged: tuple[PublishedRecords, list[KnowledgeRecord], list[str]] = (
+            PublishedRecords(state.records, state.withdrawn),
+            [],
+            [],
+        )
+
+        def compiled() -> tuple[PublishedRecords, list[KnowledgeRecord], list[str]]:
+            under, trust = self._maps.under(tenant_id), self._maps.trust(tenant_id)
+            team = self._maps.is_team(tenant_id)
+            back = self._taken_back(tx, tenant_id, pattern, evidence)
+            now = records(evidence, pattern, under, rulings=state.rulings, trust=trust, team=team, taken_back=back)
+            return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
+
+        known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
+        left = bool(evidence) or bool(state.rulings)
+        buried = {*known.withdrawn} if state.forgets else ()
+        for record in published:
+            if record.record_id in buried:
+                continue
+            self._publish(tx, KNOWLEDGE, tenant_id, record.record_id, record.to_json(), trace)
+            tx.count(f"knowledge_{record.status}")
+        for record_id in erased if left and not state.forgets else [*erased, *known.withdrawn]:
+            self._publish(tx, KNOWLEDGE, tenant_id, record_id, None, trace)
+            tx.count("knowledge_erased")
+        if state.forgets:
+            known = known._replace(withdrawn=[])
+            state = state.model_copy(update={"forgets": False})
+        said = (left and (known.records or known.withdrawn)) or state.rulings
+        kept = {"records": known.records, "withdrawn": known.withdrawn, "speak_at": None, "trace": ""}
+        tx.put(key, state.model_copy(update=kept) if said else None)
+
+    def _publish(self, tx: Tx, topic: str, tenant_id: str, name: str, value: bytes | None, trace: str) -> None:
+        key = join_key(tenant_id, name).encode()
+        of = _OUTPUTS[topic]
+        headers = output_headers(of, EVIDENCE, tx.partition, tx.offset, fingerprint(key, value or b""))
+        tx.emit(Output(topic, tx.partition, key, value, [*headers, *trace_headers(trace.encode())]))
+
+    def _taken_back(self, tx: Tx, tenant_id: str, pattern: Pattern, evidence: Iterable[Contribution]) -> set[str]:
+        """Return the ids of the private records that do not hold any more for the subjects who testify to a pattern of
+        the tenant."""
+        if scope_of(pattern.key)[0]:
+            return set()
+        subjects = {each.subject for each in evidence if each.subject}
+        keys = (state_key(tenant_id, Pattern(pattern.type, scope_key(each, pattern.key))) for each in subjects)
+        known: Iterable[PatternState] = (state for key in keys if (state := tx.get(key)) is not None)
+        return {r.record_id for state in known for r in state.rulings if r.verb is not RulingVerb.CONFIRM}
+
+    def spoken_with(self, pattern: str) -> Iterator[str]:
+        """Yield the keys of the patterns that are compiled with the contributions of this one."""
+        tenant_id, (kind, _) = split_pattern(pattern)
+        if ends(kind):
+            for each in self._maps.reach.of(pattern):
+                yield from self.spoken_with(each)
+        if speaks(kind):
+            yield state_key(tenant_id, whole(kind)[0]) if KINDS[kind].group is not None else pattern
