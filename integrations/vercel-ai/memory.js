@@ -46,7 +46,7 @@ export class HmxMemory {
     const { subject, agent, tokens, recallMs, awayMs } = this.#settings;
     try {
       const whose = { session_id: session, subject_id: subject || undefined, agent_id: agent || undefined };
-      const asked = JSON.stringify({ query: query.slice(-QUERY), token_budget: tokens, ...whose });
+      const asked = JSON.stringify({ query: query.slice(-QUERY).toWellFormed(), token_budget: tokens, ...whose });
       const answer = await this.#post("/v1/hmx/context-packs", asked, recallMs);
       return answer.ok ? marked((await answer.json()).entries) : "";
     } catch {
@@ -80,7 +80,9 @@ export class HmxMemory {
     session ||= this.session;
     const name = `${session}\n${key}`;
     if (this.#told.has(name)) return;
-    const told = JSON.stringify({ type, sessionId: session, payload, metadata: this.#about, idempotencyKey: key });
+    const event = { type, sessionId: session, payload, metadata: this.#about, idempotencyKey: key };
+    // The service would refuse the whole batch for half a character, which `cut` and tools leave.
+    const told = JSON.stringify(event, (_, value) => (typeof value === "string" ? value.toWellFormed() : value));
     if (this.#length + told.length > this.#settings.waitingLength) {
       this.lost += 1;
       return;

@@ -159,6 +159,15 @@ def test_failures_are_told_and_reach_the_agent_unchanged(
         assert (handoff["from_agent"], handoff["to_agent"]) == ("clerk", "bank")
 
 
+def test_each_of_two_calls_at_a_time_has_its_own_result(service: httpx.Client, settings: Settings) -> None:
+    played("with_openai_agents", "together", service.base_url)
+    ended = [event["content"] for event in logged(settings, "together") if event["event_type"] == "tool_result"]
+    assert [(one["call_id"], one["tool_name"], one["success"]) for one in ended] == [
+        ("closed", "refund", False), ("A7", "refund", True),
+    ]  # fmt: skip
+    assert ended[1]["result"] == {"text": "A7"}
+
+
 def test_what_is_told_again_adds_nothing(service: httpx.Client, settings: Settings) -> None:
     played("with_openai_agents", "again", service.base_url)
     for session in ("again-live", "again-untraced", "streamed"):

@@ -65,6 +65,14 @@ test("failures of tools and models are told, the agent sees its own", async () =
   assert.ok(await memory.flush());
 });
 
+test("half a character costs no batch", async () => {
+  const memory = new HmxMemory();
+  memory.said(named("halves"), "user", `${"x".repeat(8_191)}😀${"y".repeat(20_000)}`, "1"); // cut within
+  memory.said(named("halves"), "user", "half \ud83d", "2");
+  assert.ok(await memory.flush());
+  assert.deepEqual([memory.lost, memory.refused], [0, 0]);
+});
+
 test("a stream is told as it passes, whole and unchanged", async () => {
   const memory = new HmxMemory();
   const chunks = [

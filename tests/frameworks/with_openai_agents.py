@@ -128,6 +128,25 @@ async def away() -> dict[str, Any]:
     return {"answer": found.final_output, "lost": memory.lost, "left": await session.get_items()}
 
 
+@function_tool(name_override="refund")
+async def refund_in_turn(id: str) -> list[Any]:  # noqa: A002
+    if id == "closed":
+        raise RuntimeError(FAILURE)
+    await asyncio.sleep(0.1)  # goes on while the other has failed
+    return [id, {"step": "done"}]
+
+
+async def together() -> dict[str, Any]:
+    """The model calls one tool twice at a time: the first call fails, the second gives a list."""
+    asked = [function_call("refund", {"id": order}, call_id=order) for order in ("closed", "A7")]
+    with AgentMemory.of() as memory:
+        model = ScriptedModel([asked, [assistant_message("One failed.")]])
+        agent = Agent(name="clerk", model=model, tools=[refund_in_turn])
+        session = HmxSession("together", memory)
+        found = await Runner.run(agent, "Refund both", session=session, hooks=session.hooks())
+    return {"answer": found.final_output}
+
+
 def ran(scenario: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     return asyncio.run(scenario)
 
@@ -135,4 +154,5 @@ def ran(scenario: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
 play({
     "learn": lambda: ran(learn(hooked=True)), "learn plainly": lambda: ran(learn(hooked=False)),
     "fail": lambda: ran(fail()), "again": lambda: ran(again()), "away": lambda: ran(away()),
+    "together": lambda: ran(together()),
 })  # fmt: skip

@@ -55,6 +55,9 @@ def test_a_user_finds_the_own_and_what_all_share(service: httpx.Client, settings
     assert any(one["memory"].startswith(f"locker {HERON}") for one in own.json()["results"])
     assert memories(service.post("/v3/memories/search/", json={**asked, "top_k": 1}, headers=tenant)) < memories(own)
     nobody = {"query": asked["query"], "filters": {"AND": [{"agent_id": "nobody"}]}}
+    other_app = {"query": asked["query"], "filters": {"app_id": "nobody"}}
+    assert memories(service.post("/v1/memories/search/", json=other_app, headers=tenant)) == set()
+    assert memories(service.post("/v3/memories/", json={"filters": {"app_id": "nobody"}}, headers=tenant)) == set()
     assert memories(service.post("/v1/memories/search/", json={"query": asked["query"]}, headers=ann)) == memories(own)
     assert memories(service.post("/v1/memories/search/", json=nobody, headers=tenant)) == set()
     assert memories(service.post("/v3/memories/", json={"filters": {"user_id": BOB}}, headers=tenant)) == {"k-bob"}
@@ -97,13 +100,34 @@ def test_what_is_added_is_an_event_of_its_user(service: httpx.Client, settings: 
     }
 
 
+def test_a_message_that_is_refused_keeps_no_other_back_and_is_named(service: httpx.Client, settings: Settings) -> None:
+    said = [{"role": "user", "content": text} for text in ("first", "x" * 600_000, "third")]
+    answer = service.post("/v3/memories/add/", json={"messages": said, "run_id": "r2"}, headers=key(settings))
+    assert [one["event"] for one in answer.json()["results"]] == ["ADD", "NONE", "ADD"]
+    assert [event["content"]["text"] for event in logged(settings, "r2")] == ["first", "third"]
+    alone = service.post("/v3/memories/add/", json={"messages": said[1:2], "run_id": "r2"}, headers=key(settings))
+    assert alone.status_code == 422
+
+
+def test_pages_of_a_list_lead_through_all_of_it(service: httpx.Client, settings: Settings) -> None:
+    following, found = f"/v1/memories/?user_id={ANN}&page_size=1", list[str]()
+    while following is not None:
+        page = service.get(following, headers=key(settings)).json()
+        found += [one["id"] for one in page["results"]]
+        following = page["next"]
+    assert found == ["k-ann"]
+    assert service.get("/v1/memories/", params={"page_size": 1}, headers=key(settings)).json()["next"] is not None
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
         ("/v3/memories/add/", {"user_id": "ann"}), ("/v3/memories/add/", {"messages": []}),
         ("/v3/memories/add/", {"messages": [1]}), ("/v3/memories/add/", {"messages": "x", "user_id": 7}),
         ("/v3/memories/search/", {"query": ""}), ("/v3/memories/search/", {"query": ["x"]}),
-        ("/v3/memories/search/", []),
+        ("/v3/memories/search/", []), ("/v3/memories/search/", {"query": "x", "top_k": -1}),
+        ("/v3/memories/search/", {"query": "x", "limit": "10"}),
+        ("/v3/memories/search/", {"query": "x", "filters": {"AND": [{"user_id": "ann"}, {"user_id": "bob"}]}}),
         ("/v3/memories/search/", {"query": "x", "filters": {"OR": [{"user_id": "a"}, {"user_id": "b"}]}}),
         ("/v3/memories/", {"filters": {"created_at": {"gte": "2026"}}}), ("/v3/memories/", {"filters": "ann"}),
         ("/v3/memories/", {"filters": {"user_id": {"in": ["ann", "bob"]}}}),

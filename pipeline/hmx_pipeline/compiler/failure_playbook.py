@@ -128,6 +128,7 @@ def _extracted(
             "verb": key.verb,
             "message": key.message,
             "surface": mask_ids(shorten(failure.message, _MESSAGE), done[at[0]].values),
+            "fault": "",  # workers of release 0.2 read it, beside newer ones during an upgrade
             "occurrences": len(at),
             "recovered": any(try_.worked for try_ in tries),
             "after": [{"steps": list(try_.steps), "again": try_.again, "worked": try_.worked} for try_ in tries],

@@ -87,13 +87,13 @@ async def replay_dead_letter(
             if isinstance(refused, Refused):
                 detail = f"it would be rejected again: {refused.detail}"
                 raise ProblemError(ProblemKind.EVENT_REJECTED, detail, reason=refused.reason, path=refused.path)
-            fate = judge(found.letter, LetterFilter(), ()).fate
+            fate, detail = judge(found.letter, LetterFilter(), ())[1:]
             if fate.goes and await _stands_again(request.app.state.following, found):
                 fate = ReplayDecision.BEFORE
     except _FAILURES as error:
         raise _unread(error) from None
     if not fate.goes:
-        raise ProblemError(ProblemKind.EVENT_REJECTED, fate.meaning, reason=fate)
+        raise ProblemError(ProblemKind.EVENT_REJECTED, detail or fate.meaning, reason=fate)
     back = found.back
     record = EventRecord((back.key or b"").decode(), back.value or b"", back.headers)
     (position,) = await append(request.app.state.log, [record])

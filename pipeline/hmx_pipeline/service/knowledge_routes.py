@@ -106,11 +106,11 @@ async def archive_artifact(request: Request, tenant: Writer, artifact_id: Id) ->
     """Retires an active artifact for good: packs stop showing it, and its pattern produces no new one."""
     said = await _said(request)
     turns: FairTurns = request.app.state.reading
-    await turns.run(tenant, _archived, request, tenant, artifact_id, said.reason)
+    await turns.run(tenant, archived, request, tenant, artifact_id, said.reason)
     return Response(orjson.dumps({"artifact_id": artifact_id, "status": "accepted"}), 202, media_type=JSON)
 
 
-def _archived(request: Request, tenant: str, artifact_id: str, reason: str) -> None:
+def archived(request: Request, tenant: str, artifact_id: str, reason: str) -> None:
     """Raises ProblemError."""
     found = view_of(request, tenant).artifact(artifact_id)
     if found is None:

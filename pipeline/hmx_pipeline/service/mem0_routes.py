@@ -1,8 +1,8 @@
 """mem0's routes (`/v1/memories/`, `/v3/memories/…`), so that its clients reach this memory: add, search, list, delete.
 
-Messages become events, so what is added is found once it is learnt. A memory is a knowledge record or an artifact; to
-delete one is to retract it, and to delete all of a user is to erase the user. `user_id` is the subject; a key that is
-bound to a subject needs none, and opens no other.
+Messages become events, so what is added is found once it is learnt. A memory is a knowledge record or an artifact: to
+delete it is to retract or archive it, and to delete all of a user is to erase the user. `user_id` is the subject; a key
+that is bound to a subject needs none, and opens no other. `app_id` stands for `agent_id` where no agent is named.
 """
 
 from datetime import UTC, datetime
@@ -25,11 +25,11 @@ from hmx_pipeline.queries.knowledge_query import KnowledgeFilter, RulingRequest,
 from hmx_pipeline.retrieval.pack_request import Lineage, PackRequest
 from hmx_pipeline.service import path_ids  # noqa: F401  routes below say `:id`
 from hmx_pipeline.service.access import Reader, Writer, bound_to, grant_of, subject_for
-from hmx_pipeline.service.body import media_type, parsed, read_body
+from hmx_pipeline.service.body import JSON, described, media_type, parsed, read_body
 from hmx_pipeline.service.erasure_routes import ErasureRequest, receipt
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.hippocortex.capture import Captures
-from hmx_pipeline.service.knowledge_routes import ruled
+from hmx_pipeline.service.knowledge_routes import archived, ruled
 from hmx_pipeline.service.memory import PAGE, missing, store_of, view_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
 
@@ -38,7 +38,6 @@ MESSAGES: Final = 1_000
 TOKENS: Final = 4_000
 FOUND: Final = 10
 PAGES: Final = 100
-JSON: Final = "application/json"
 _ROLES: Final = ("user", "assistant", "system")
 
 Json = dict[str, Any]
@@ -46,8 +45,7 @@ router: Final = APIRouter()
 
 
 def _asked(*required: str) -> Json:
-    schema = {"type": "object", "required": list(required)}
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+    return described({"type": "object", "required": list(required)})
 
 
 @router.get("/v1/ping/")
@@ -59,14 +57,15 @@ def mem0_ping(tenant: Reader) -> Response:
 @router.post("/v3/memories/add/", openapi_extra=_asked("messages"))
 @router.post("/v1/memories/", name="mem0_add_v1", openapi_extra=_asked("messages"))
 async def mem0_add(request: Request, tenant: Writer) -> Response:
-    """Adds messages, in mem0's form: they are in memory once they are learnt."""
+    """Adds messages, in mem0's form: they are in memory once they are learnt. Of one that is refused the event is NONE;
+    if all are, the answer is 422."""
     asked = await _body(request, tenant)
     said, whose = asked.get("messages"), _entities(asked)
     told = [{"role": "user", "content": said}] if isinstance(said, str) else [said] if isinstance(said, dict) else said
     if not isinstance(told, list) or not 0 < len(told) <= MESSAGES or not all(isinstance(one, dict) for one in told):
         raise ProblemError(ProblemKind.INVALID_REQUEST, f"send 1 to {MESSAGES} messages", path="$.messages")
     user = subject_for(bound_to(request), whose.get("user_id"))
-    agent = whose.get("agent_id") or whose.get("app_id") or "mem0"
+    agent = whose.get("agent_id") or "mem0"
     session = whose.get("run_id") or f"mem0-{user or agent}-{datetime.now(UTC):%Y-%m-%d}"
     given = asked.get("metadata")
     metadata = {**(given if isinstance(given, dict) else {}), "agentId": agent}
@@ -80,10 +79,16 @@ async def mem0_add(request: Request, tenant: Writer) -> Response:
         for one, text in zip(told, texts, strict=True)
     ]  # fmt: skip
     taken = await captures.take(tenant, grant_of(request), sent)
-    if refused := next((one.refused for one in taken if one.refused is not None), None):
+    added = [one.event_id for one in taken if one.refused is None]
+    if not added and (refused := taken[0].refused) is not None:
         raise ProblemError(ProblemKind.EVENT_REJECTED, refused.detail, reason=refused.reason)
-    results = [{"id": one.event_id, "memory": text, "event": "ADD"} for one, text in zip(taken, texts, strict=True)]
-    return _json({"status": "PENDING", "event_id": taken[0].event_id, "results": results})
+    results = [
+        {"id": one.event_id, "memory": text, "event": "ADD"}
+        if one.refused is None
+        else {"id": None, "memory": text, "event": "NONE", "reason": one.refused.reason}
+        for one, text in zip(taken, texts, strict=True)
+    ]
+    return _json({"status": "PENDING", "event_id": added[0], "results": results})
 
 
 @router.post("/v3/memories/search/", openapi_extra=_asked("query"))
@@ -94,6 +99,8 @@ async def mem0_search(request: Request, tenant: Reader) -> Response:
     whose = _entities(asked)
     user = subject_for(bound_to(request), whose.get("user_id"))
     most = asked.get("top_k") or asked.get("limit") or FOUND
+    if type(most) is not int or most < 1:
+        raise ProblemError(ProblemKind.INVALID_REQUEST, "top_k is a number from 1", path="$.top_k")
     origin = Lineage(session_id=whose.get("run_id"), agent_id=whose.get("agent_id"))
     try:
         wanted = PackRequest(
@@ -105,7 +112,7 @@ async def mem0_search(request: Request, tenant: Reader) -> Response:
     turns: FairTurns = request.app.state.packs
     pack = await turns.run(tenant, make_pack, store_of(request), wanted)
     ranked = sorted(pack.entries, key=lambda entry: entry.rank)
-    return _json({"results": [_found(entry, user) for entry in ranked[: most if isinstance(most, int) else FOUND]]})
+    return _json({"results": [_found(entry, user) for entry in ranked[:most]]})
 
 
 @router.post("/v3/memories/", openapi_extra=_asked())
@@ -120,11 +127,12 @@ async def mem0_list(
 
 @router.get("/v1/memories/")
 async def mem0_list_v1(
-    request: Request, tenant: Reader, user_id: Id | None = None, agent_id: Id | None = None, run_id: Id | None = None,
+    request: Request, tenant: Reader,
+    user_id: Id | None = None, agent_id: Id | None = None, app_id: Id | None = None, run_id: Id | None = None,
     page: Annotated[int, Query(ge=1, le=PAGES)] = 1, page_size: Annotated[int, Query(ge=1, le=PAGE)] = PAGE,
 ) -> Response:  # fmt: skip
     """Lists what memory knows of a user, in mem0's form."""
-    whose = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+    whose = {"user_id": user_id, "agent_id": agent_id or app_id, "run_id": run_id}
     return await _listed(request, tenant, {name: one for name, one in whose.items() if one}, page, page_size)
 
 
@@ -143,9 +151,16 @@ def mem0_get(request: Request, tenant: Reader, memory_id: Id) -> Response:
 
 @router.delete("/v1/memories/{memory_id:id}/")
 async def mem0_delete(request: Request, tenant: Writer, memory_id: Id) -> Response:
-    """Retracts a memory: needs a key of scope admin, or of the user whose it is."""
+    """Retracts a record, or archives an artifact: needs a key of scope admin; a user's own record, of the user."""
+
+    def deleted() -> None:
+        if view_of(request, tenant).artifact(memory_id) is not None:
+            archived(request, tenant, memory_id, "")
+        else:
+            ruled(request, tenant, memory_id, RulingVerb.RETRACT, RulingRequest())
+
     turns: FairTurns = request.app.state.reading
-    await turns.run(tenant, ruled, request, tenant, memory_id, RulingVerb.RETRACT, RulingRequest())
+    await turns.run(tenant, deleted)
     return _json({"message": "Memory deleted successfully!"})
 
 
@@ -163,17 +178,20 @@ async def _listed(request: Request, tenant: str, whose: dict[str, str], page: in
     user = subject_for(bound_to(request), whose.get("user_id"))
     wanted = KnowledgeFilter(subject=user, session=whose.get("run_id"), agent=whose.get("agent_id"), sees=user or "")
 
-    def told() -> list[Json]:
-        cursor, records = None, list[Json]()
-        for at in range(1, page + 1):
-            records, cursor = list_knowledge(store_of(request), tenant, wanted, size, cursor)
+    def told() -> tuple[list[Json], str | None]:
+        records, cursor = list_knowledge(store_of(request), tenant, wanted, size)
+        for _ in range(page - 1):
             if cursor is None:
-                return view_of(request, tenant).told(records if at == page else [])
-        return view_of(request, tenant).told(records)
+                return [], None
+            records, cursor = list_knowledge(store_of(request), tenant, wanted, size, cursor)
+        return view_of(request, tenant).told(records), cursor
 
     turns: FairTurns = request.app.state.reading
-    results = [_told(record) for record in await turns.run(tenant, told)]
-    return _json({"count": len(results), "next": None, "previous": None, "results": results})
+    records, more = await turns.run(tenant, told)
+    url = request.url.include_query_params(page=page + 1)
+    following = f"{url.path}?{url.query}" if more is not None and page < PAGES else None
+    results = [_told(record) for record in records]
+    return _json({"count": len(results), "next": following, "previous": None, "results": results})
 
 
 async def _body(request: Request, tenant: str) -> Json:
@@ -200,10 +218,13 @@ def _entities(asked: Json) -> dict[str, str]:
         if not isinstance(part, dict) or not part.keys() <= {"user_id", "agent_id", "app_id", "run_id"}:
             detail = "filter by user_id, agent_id, app_id or run_id alone"
             raise ProblemError(ProblemKind.INVALID_REQUEST, detail, path="$.filters")
+        if any(found.get(name, one) != one for name, one in part.items()):
+            raise ProblemError(ProblemKind.INVALID_REQUEST, "filter by one of each", path="$.filters")
         found |= part
     if not all(isinstance(one, str) and one for one in found.values()):
         raise ProblemError(ProblemKind.INVALID_REQUEST, "user_id and its like are texts", path="$.filters")
-    return found
+    app = found.pop("app_id", "")
+    return {"agent_id": app, **found} if app else found
 
 
 def _text(content: Any) -> str:

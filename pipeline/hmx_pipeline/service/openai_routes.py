@@ -6,6 +6,7 @@ client's headers none is passed on. Without memory, or without Kafka, the reques
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,7 +28,7 @@ from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service.access import Writer, admitted, bound_to, grant_of, holder_of
 from hmx_pipeline.service.api_keys import digest
-from hmx_pipeline.service.body import media_type, parsed, read_body
+from hmx_pipeline.service.body import JSON, described, media_type, parsed, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.memory import store_of, view_of
 from hmx_pipeline.service.otel_routes import append_told
@@ -35,6 +36,7 @@ from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 
+LOG: Final = logging.getLogger("hmx.service")
 BODY_BYTES: Final = 8 * MB
 ANSWER_BYTES: Final = 16 * MB
 LINE_BYTES: Final = 256 * KB
@@ -46,15 +48,12 @@ DONE: Final = b"data: [DONE]"
 RECORDING_S: Final = 2.0
 """How long the end of a stream waits until what was said is appended."""
 TIMES: Final = aiohttp.ClientTimeout(total=600, connect=10, sock_read=300)
-JSON: Final = "application/json"
 STREAM: Final = "text/event-stream"
 KINDS: Final = (JSON, STREAM, "text/plain")
 """Media types that are passed on; others would be read by browsers."""
 PASSED: Final = ("Retry-After", "X-Request-Id")
 _HIDDEN: Final = b"[REDACTED]"
-_BODY: Final[dict[str, Any]] = {
-    "requestBody": {"required": True, "content": {JSON: {"schema": {"type": "object", "required": ["messages"]}}}}
-}
+_BODY: Final = described({"type": "object", "required": ["messages"]})
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The upstream's answer", "content": {JSON: {"schema": {"type": "object"}}, STREAM: {}}}
 }
@@ -221,6 +220,7 @@ async def _recorded(request: Request, tenant: str, asked: Json, heard: HeardAnsw
     try:
         events = await turns.run(tenant, told)
         refused = await append_told(request, tenant, events, [orjson.dumps(one.event) for one in events])
-    except ProblemError:
+    except ProblemError as error:
+        LOG.warning("what a chat completion told is lost: %s", error.detail)
         return "failed"
     return "rejected" if refused else "yes"

@@ -4,6 +4,7 @@ from hmx_pipeline.compiler import failure_playbook
 from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.extract import contributions
+from hmx_pipeline.compiler.tasks.task_run import read_act
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Pattern
@@ -43,6 +44,16 @@ def test_ways_out_that_differ_only_in_what_was_looked_at_are_one() -> None:
     ]
     assert found.content["symptoms"] == ["Lint failed"]
     assert found.content["trigger_conditions"] == []
+
+
+def test_evidence_is_read_by_workers_of_the_release_before_and_theirs_by_these() -> None:
+    told = [c for c in contributions(failing(0, output=LINTED).segment()) if c.pattern_type == "failure_playbook"]
+    assert [c.body["fault"] for c in told] == [""]
+    texts: list[list[str]] = [["a"], ["b"], ["of a newer release"]]
+    read = [read_act(["", "deploy", [["env", "a"]], 1, "", *texts[:more]]) for more in range(4)]
+    assert [(act.seen, act.heard) for act in read] == [
+        (frozenset(), frozenset()), (frozenset("a"), frozenset()), *[(frozenset("a"), frozenset("b"))] * 2,
+    ]  # fmt: skip
 
 
 def test_a_command_that_fails_without_an_error_event_tells_by_its_output() -> None:

@@ -33,6 +33,8 @@ RECALL_S: Final = 2.0
 """How long an agent waits for memory."""
 TOLD: Final = 8_192
 """Keys that are remembered, so that what is told again is not even sent."""
+RUNS: Final = 1_024
+"""Runs under way whose last answer is remembered."""
 AWAY_S: Final = 10.0
 """How long memory is not asked again after it did not answer."""
 _FAILURE: Final = re.compile(
@@ -65,7 +67,8 @@ class AgentMemory:
         self._telling = Client(url, key=key, tenant=tenant, tries=1)
         self._recorder = Recorder(self._telling)
         self._away_until = 0.0
-        self._answered = (("", "", ""), "")
+        self._answered: OrderedDict[str, tuple[tuple[str, str], str]] = OrderedDict()
+        """Run → what it asked last, and the answer."""
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     @classmethod
@@ -89,7 +92,8 @@ class AgentMemory:
         if not query.strip() or time.monotonic() < self._away_until:
             return ""
         try:
-            return marked(self._asking.pack(query[-QUERY:], session_id=session or None, **self._asked).entries)
+            asked = query[-QUERY:].encode(errors="replace").decode()  # no JSON may hold half a character
+            return marked(self._asking.pack(asked, session_id=session or None, **self._asked).entries)
         except HmxError as error:
             if error.status not in (400, 404, 422):
                 self._away_until = time.monotonic() + AWAY_S
@@ -97,10 +101,15 @@ class AgentMemory:
 
     async def arecall(self, query: str, session: str = "", run: str = "") -> str:
         """As `recall`; the same question of the same `run` is asked once, so that its prompt stays as it is."""
-        asked = (run, session, query)
-        if not run or self._answered[0] != asked:
-            self._answered = (asked, await asyncio.to_thread(self.recall, query, session))
-        return self._answered[1]
+        asked, answered = (session, query), self._answered.get(run)
+        if answered is None or answered[0] != asked:
+            answered = asked, await asyncio.to_thread(self.recall, query, session)
+            if run:
+                self._answered[run] = answered
+                self._answered.move_to_end(run)
+            if len(self._answered) > RUNS:
+                self._answered.popitem(last=False)
+        return answered[1]
 
     def said(self, session: str, role: str, text: str, key: str) -> None:
         if text.strip():
@@ -187,7 +196,8 @@ def text_of(content: Any) -> str:
         return content
     if not isinstance(content, list | tuple):
         return "" if content is None else str(content)
-    parts = (part if isinstance(part, Mapping) else vars(part) for part in content)
+    said = ({"text": part} if isinstance(part, str) else part for part in content)
+    parts = (part if isinstance(part, Mapping) else getattr(part, "__dict__", {}) for part in said)
     texts = (part.get("text") or part.get("refusal") for part in parts)
     return "\n".join(text for text in texts if isinstance(text, str))
 

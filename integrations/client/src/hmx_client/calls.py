@@ -10,7 +10,7 @@ import httpx
 from hmx_client.models import Appended, Json, Pack, Page
 
 T = TypeVar("T")
-Answer = httpx.Response | httpx.TransportError
+Answer = httpx.Response | httpx.RequestError
 LONGEST_S = 10.0
 """Longest pause before a call is repeated."""
 _AGAIN = frozenset({429, 503})
@@ -105,4 +105,8 @@ def result(call: Call[T], answer: Answer) -> T:
         raise HmxError("no_answer", "not JSON: is this the memory service?", answer.status_code)
     if answer.is_error:
         raise HmxError(said.get("reason", "unknown"), said.get("detail", ""), answer.status_code, said)
-    return call.read(said)
+    try:
+        return call.read(said)
+    except (KeyError, TypeError, ValueError) as error:
+        detail = "not what the memory service says: is something else at this address?"
+        raise HmxError("no_answer", detail, answer.status_code, said) from error

@@ -89,7 +89,7 @@ class Client(_Settings):
             answer: Answer
             try:
                 answer = self._http.request(call.method, call.path, **calls.body(call))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 answer = error
             pause = calls.pause_s(answer, tried) if tried < self._tries else None
             if pause is None:
@@ -150,7 +150,7 @@ class AsyncClient(_Settings):
             answer: Answer
             try:
                 answer = await self._http.request(call.method, call.path, **calls.body(call))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 answer = error
             pause = calls.pause_s(answer, tried) if tried < self._tries else None
             if pause is None:

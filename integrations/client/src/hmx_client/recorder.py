@@ -22,9 +22,9 @@ WAITING_BYTES: Final = 32 * 1024 * 1024
 """What may wait for the service. Beyond it the newest is lost, so that what is sent has no holes before its end."""
 BATCH_BYTES: Final = 4 * 1024 * 1024
 BATCH_EVENTS: Final = 500
+TOO_MANY: Final = 429
 CLOSE_S: Final = 5.0
 """How long the end of the process waits for the service."""
-_AGAIN: Final = frozenset({"no_answer", "rate_limited"})
 _log: Final = logging.getLogger("hmx_client")
 
 
@@ -36,7 +36,7 @@ class Recorder:
         self.lost = self.refused = 0
         self._client = client
         self._room = waiting_bytes
-        self._waiting: deque[str] = deque()
+        self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -81,9 +81,9 @@ class Recorder:
         tried = 0
         while (batch := self._next()) and not self._over():
             try:
-                refused = self._client.capture(f'{{"events": [{",".join(batch)}]}}'.encode())
+                refused = self._client.capture(b'{"events": [%b]}' % b",".join(batch))
             except HmxError as error:
-                if error.reason in _AGAIN or error.status >= 500:
+                if error.status == TOO_MANY or not 400 <= error.status < 500:
                     tried += 1
                     self._rest(min(calls.LONGEST_S, 0.25 * 2 ** min(tried, 6)))
                     continue
@@ -97,11 +97,11 @@ class Recorder:
                     self._bytes -= len(said)
                 self._changed.notify_all()
 
-    def _next(self) -> list[str]:
+    def _next(self) -> list[bytes]:
         """Waits for captures and returns the first that fit into one request; none at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing_at is not None)
-            batch: list[str] = []
+            batch: list[bytes] = []
             size = 0
             for said in self._waiting:
                 size += len(said)
@@ -142,5 +142,6 @@ def _members(value: Any) -> Any:
     return dump(mode="json") if callable(dump) and not isinstance(value, type) else str(value)
 
 
-def _written(capture: Json) -> str:
-    return json.dumps(plain(capture))
+def _written(capture: Json) -> bytes:
+    """Halves of characters, which no JSON may hold, become `?`: the service would refuse the whole batch for one."""
+    return json.dumps(plain(capture), ensure_ascii=False).encode(errors="replace")

@@ -112,8 +112,8 @@ class _Run:
     name: str
     told: int = 0
     calls: Counter[str] = field(default_factory=Counter)
-    open: dict[str, tuple[str, str, float]] = field(default_factory=dict)
-    """Call id → tool, key and start, of calls without a result."""
+    open: dict[str, tuple[str, str, float, str]] = field(default_factory=dict)
+    """Call id → tool, key, start and id of the span, of calls without a result."""
 
 
 class HmxHooks(RunHooks[Any]):
@@ -156,7 +156,8 @@ class HmxHooks(RunHooks[Any]):
             run, call_id = self._current(), context.tool_call_id
             key = key_of(run.name, call_id, run.calls[call_id])
             run.calls[call_id] += 1
-            run.open[call_id] = (tool.name, key, time.monotonic())
+            span = get_current_span()
+            run.open[call_id] = (tool.name, key, time.monotonic(), span.span_id if span else "")
             self._memory.called(self._session, call_id, tool.name, context.tool_arguments, key)
 
     async def on_tool_end(self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: object) -> None:
@@ -176,16 +177,16 @@ class HmxHooks(RunHooks[Any]):
         about = span.error.get("data") or {}
         message = str(about.get("error") or span.error["message"])
         if span.span_data.type == "function":
-            for call_id, (name, _, _) in list(run.open.items()):
-                if name == span.span_data.name:
-                    self._returned(run, call_id, message, False)
+            for call_id in [call_id for call_id, (*_, of) in run.open.items() if of == span.span_id]:
+                self._returned(run, call_id, message, False)
         else:
             self._memory.failed(self._session, message, key_of(run.name, "error", message))
 
     def _returned(self, run: _Run, call_id: str, result: object, ok: bool | None) -> None:
-        name, key, since = run.open.pop(call_id, ("tool", key_of(run.name, call_id), time.monotonic()))
+        unknown = ("tool", key_of(run.name, call_id), time.monotonic(), "")
+        name, key, since, _ = run.open.pop(call_id, unknown)
         ms = 1000 * (time.monotonic() - since)
-        told = text_of(result) if isinstance(result, list | tuple) else result
+        told = (text_of(result) or result) if isinstance(result, list | tuple) else result
         self._memory.returned(self._session, call_id, name, told, key, ok=ok, ms=ms)
 
     def _current(self) -> _Run:

@@ -249,7 +249,7 @@ def _act(steps: Sequence[Step], action: Action) -> list[Any]:
 
 
 def read_act(act: Sequence[Any]) -> RunAction:
-    line, name, arguments, ok, error, *texts = act
+    line, name, arguments, ok, error, *texts = act[:7]  # other releases write fewer, or more
     known = tuple((key, value) for key, value in arguments)
     return RunAction(line, name, known, None if ok < 0 else bool(ok), error, *map(frozenset, texts or ((),)))
 
