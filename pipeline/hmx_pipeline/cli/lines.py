@@ -16,7 +16,9 @@ from hmx_pipeline.cli.console import ERR, fail
 STDIN = Path("-")
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="NDJSON files, plain or .gz; - is standard input.")]
 _KEYS: Final = "SELECT key FROM cursorDiskKV WHERE key >= ? AND key < ? ORDER BY key"
-_VALUES: Final = "SELECT key, value FROM cursorDiskKV WHERE key >= ? AND key <= ? ORDER BY key"
+_VALUES: Final = (
+    "SELECT key, value FROM cursorDiskKV WHERE key >= CAST(? AS TEXT) AND key <= CAST(? AS TEXT) ORDER BY key"
+)
 Unreadable = (EOFError, gzip.BadGzipFile)
 """Exceptions of a damaged .gz file."""
 
@@ -75,8 +77,8 @@ def _rows(file: Path) -> Iterator[bytes]:
         with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True)) as database:
             database.text_factory = bytes
             for (chat,) in database.execute(_KEYS, ("composerData:", "composerData;")).fetchall():
-                name = chat.decode(errors="surrogateescape").partition(":")[2]
-                for begin, end in ((f"composerData:{name}",) * 2, (f"bubbleId:{name}:", f"bubbleId:{name};")):
+                name = chat.partition(b":")[2]
+                for begin, end in ((chat, chat), (b"bubbleId:%s:" % name, b"bubbleId:%s;" % name)):
                     for key, value in database.execute(_VALUES, (begin, end)):
                         yield key + b"\t" + (value if isinstance(value, bytes) else b"null")
     except sqlite3.Error as error:

@@ -74,7 +74,8 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def nbytes(value: Any) -> int:
-    """Estimate the bytes of texts, numbers and collections of them; shared values count each time."""
+    """Estimate the bytes of texts, numbers, what tells its own `nbytes`, and collections of them; shared values count
+    each time."""
     kind = type(value)
     if kind is str or kind is bytes:
         return sys.getsizeof(value)
@@ -82,4 +83,5 @@ def nbytes(value: Any) -> int:
         return sys.getsizeof(value) + sum(map(nbytes, value)) + sum(map(nbytes, value.values()))
     if isinstance(value, _SEVERAL):
         return sys.getsizeof(value) + sum(map(nbytes, value))
-    return sys.getsizeof(value)
+    own = getattr(value, "nbytes", None)
+    return own if isinstance(own, int) else sys.getsizeof(value)

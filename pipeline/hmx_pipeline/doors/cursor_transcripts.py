@@ -104,7 +104,7 @@ class CursorImport:
                 self.report.left_out["messages copied from another file"] += 1
                 continue
             self._seen.add(f"{chat.name}/{name}")
-            text, call = str(message.get("text") or ""), message.get("toolFormerData")
+            text, call = _text(message.get("text")), message.get("toolFormerData")
             drafts = claude_code.prompted(text, f"prompt:{name}") if message.get("type") == 1 else []
             if message.get("type") == 1:
                 self.report.left_out["messages that nobody said"] += not drafts
@@ -126,7 +126,7 @@ class CursorImport:
     def _of_call(self, message: str, told: Json, cwd: str) -> list[DraftEvent]:
         raw, given, more = _json(told.get("rawArgs")), _json(told.get("params")), _json(told.get("additionalData"))
         arguments = {**_object(given), **_object(raw)}
-        named, result = _VERSION.sub("", str(told.get("name") or "tool")), _json(told.get("result"))
+        named, result = _VERSION.sub("", _text(told.get("name")) or "tool"), _json(told.get("result"))
         path = next((arguments[name] for name in _PATHS if isinstance(arguments.get(name), str)), "")
         tool = "Bash" if named in _SHELLS else _EDITS.get(named, named) if path else named
         if tool in ("Edit", "Write"):
@@ -161,7 +161,7 @@ def _folder(about: Json, messages: Mapping[str, Json]) -> str:
     uri = _object(_object(about.get("workspaceIdentifier")).get("uri"))
     listed = [one.get("workspaceUris") for one in messages.values()]
     first = next((uris[0] for uris in listed if isinstance(uris, list) and uris), "")
-    return str(uri.get("fsPath") or uri.get("path") or unquote(str(first).removeprefix("file://")))
+    return _text(uri.get("fsPath")) or _text(uri.get("path")) or unquote(_text(first).removeprefix("file://"))
 
 
 def _instant(value: Any) -> str | None:
@@ -179,6 +179,10 @@ def _json(value: Any) -> Any:
         return orjson.loads(value) if isinstance(value, str) and value[:1] in ("{", "[", '"') else value
     except orjson.JSONDecodeError:
         return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _object(value: Any) -> Json:

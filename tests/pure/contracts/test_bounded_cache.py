@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.advice.files import _name_words
+from hmx_pipeline.compiler.private_words import _words
 from hmx_pipeline.compiler.recoveries import _alike
+from hmx_pipeline.compiler.tasks.task_run import run_of
 from hmx_pipeline.contracts.bounded_cache import nbytes, remembered
+from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.intake.deviations import _of_form
 from hmx_pipeline.intake.secret_names import bears_secret
@@ -22,6 +25,7 @@ from hmx_pipeline.retrieval.postings import session_mark, subject_hash
 from hmx_pipeline.segments.action_names import mutates, phase_of
 from hmx_pipeline.segments.intent import _STEM_OF, plain_stems, stem
 from tests.support.evidence import success
+from tests.support.memory import contribution_as_read
 
 ROOT = Path(__file__).parents[3] / "pipeline" / "hmx_pipeline"
 
@@ -56,6 +60,16 @@ def test_texts_that_somebody_else_chooses_fill_no_process(
     function asks others for is part of its bound."""
     times = 2 * most * MB // (4 * LONG)
     assert held_after(function, ((f"{n:09}" + "😀" * LONG, *more) for n in range(times))) < (most + 0.5) * MB
+
+
+@pytest.mark.parametrize("function", [run_of, _words])
+def test_contributions_that_are_remembered_count_with_all_that_they_hold(function: Callable[..., Any]) -> None:
+    """Of each only a few bytes are derived; the key of its entry holds the rest."""
+    small = remembered(MB)(function.__wrapped__)  # type: ignore[attr-defined]
+    one = Contribution.model_validate_json(contribution_as_read("c", 0).value or b"")
+    bodies = ({"contribution_id": str(n), "body": {"x": ["a " * 50_000 + str(n)]}} for n in range(99))
+    told = (one.model_copy(update=more) for more in bodies)
+    assert held_after(small, ((each,) for each in told)) < 1.5 * MB
 
 
 def test_however_many_words_are_said_the_kept_stems_fill_six_megabytes_at_most() -> None:

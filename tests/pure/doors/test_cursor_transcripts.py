@@ -189,6 +189,34 @@ def test_bad_rows_are_named_and_lose_themselves_alone() -> None:
     assert imported(b"composerData:s\t{", *rows[1:])[0] == []
 
 
+DEEP = b'{"a":' * 1_000 + b"1" + b"}" * 1_000
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"type":1,"text":%s}', b'{"type":2,"text":%s}',
+        b'{"type":2,"toolFormerData":{"name":%s,"status":"completed"}}',
+        b'{"type":2,"workspaceUris":[%s],"text":"Done."}',
+    ],
+)  # fmt: skip
+def test_values_too_deep_to_be_shown_break_no_import(message: bytes) -> None:
+    rows = lines(worked("s1"))
+    about = b'{"createdAt":1773478800000,"fullConversationHeadersOnly":[{"bubbleId":"m"}],"workspaceIdentifier":%s}'
+    for folder in (b"1", b'{"uri":{"fsPath":%s}}' % DEEP):
+        events, _ = imported(b"composerData:d\t" + about % folder, b"bubbleId:d:m\t" + message % DEEP, *rows)
+        assert [event for event in events if event["session_id"] == "s1"] == imported(*rows)[0]
+
+
+def test_a_name_that_is_no_text_hides_no_other_chat(tmp_path: Path) -> None:
+    file = database(tmp_path / "state.vscdb", worked("s1"))
+    with closing(sqlite3.connect(file)) as kept, kept:
+        kept.execute("INSERT INTO cursorDiskKV VALUES (CAST(x'636f6d706f736572446174613a64ff' AS TEXT), '{}')")
+    rows = list(LineReader([file]).lines())
+    assert b"composerData:d\xff\t{}" in rows
+    assert imported(*rows)[0] == imported(*lines(worked("s1")))[0]
+
+
 parts = st.recursive(
     st.none() | st.integers() | st.floats() | st.booleans() | st.text(max_size=4) | st.just('{"output": "x"}'),
     lambda one: st.lists(one, max_size=2) | st.dictionaries(
