@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from hmx_pipeline.contracts.limits import CONTENT_BYTES
 from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add
 from hmx_pipeline.settings import Settings
 from tests.stack.test_subject_keys import ANN, BOB, HERON, OPEN, OTTER, as_read, known
@@ -97,13 +98,22 @@ def test_what_is_added_is_an_event_of_its_user(service: httpx.Client, settings: 
     }
 
 
+def test_what_is_refused_is_refused_whole_so_that_sending_it_again_doubles_nothing(
+    service: httpx.Client, settings: Settings
+) -> None:
+    said = [{"role": "user", "content": "I am vegetarian"}, {"role": "user", "content": "x" * CONTENT_BYTES}]
+    body = {"messages": said, "user_id": ANN, "run_id": "refused"}
+    assert service.post("/v3/memories/add/", json=body, headers=key(settings)).status_code == 422
+    assert logged(settings, "refused") == []
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
         ("/v3/memories/add/", {"user_id": "ann"}), ("/v3/memories/add/", {"messages": []}),
         ("/v3/memories/add/", {"messages": [1]}), ("/v3/memories/add/", {"messages": "x", "user_id": 7}),
         ("/v3/memories/search/", {"query": ""}), ("/v3/memories/search/", {"query": ["x"]}),
-        ("/v3/memories/search/", []),
+        ("/v3/memories/search/", []), ("/v3/memories/search/", {"query": "x", "run_id": "r" * 600}),
         ("/v3/memories/search/", {"query": "x", "filters": {"OR": [{"user_id": "a"}, {"user_id": "b"}]}}),
         ("/v3/memories/", {"filters": {"created_at": {"gte": "2026"}}}), ("/v3/memories/", {"filters": "ann"}),
         ("/v3/memories/", {"filters": {"user_id": {"in": ["ann", "bob"]}}}),

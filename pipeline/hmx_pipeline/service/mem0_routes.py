@@ -79,7 +79,7 @@ async def mem0_add(request: Request, tenant: Writer) -> Response:
         })
         for one, text in zip(told, texts, strict=True)
     ]  # fmt: skip
-    taken = await captures.take(tenant, grant_of(request), sent)
+    taken = await captures.take(tenant, grant_of(request), sent, whole=True)
     if refused := next((one.refused for one in taken if one.refused is not None), None):
         raise ProblemError(ProblemKind.EVENT_REJECTED, refused.detail, reason=refused.reason)
     results = [{"id": one.event_id, "memory": text, "event": "ADD"} for one, text in zip(taken, texts, strict=True)]
@@ -94,8 +94,8 @@ async def mem0_search(request: Request, tenant: Reader) -> Response:
     whose = _entities(asked)
     user = subject_for(bound_to(request), whose.get("user_id"))
     most = asked.get("top_k") or asked.get("limit") or FOUND
-    origin = Lineage(session_id=whose.get("run_id"), agent_id=whose.get("agent_id"))
     try:
+        origin = Lineage(session_id=whose.get("run_id"), agent_id=whose.get("agent_id"))
         wanted = PackRequest(
             query=asked.get("query", ""), tenant_id=tenant, token_budget=TOKENS, subject_id=user,
             lineage=origin if origin != Lineage() else None,
