@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from hmx_pipeline.contracts.limits import CONTENT_BYTES
 from hmx_pipeline.service.api_keys import USUAL, Grant, Scope, add
 from hmx_pipeline.settings import Settings
 from tests.stack.test_subject_keys import ANN, BOB, HERON, OPEN, OTTER, as_read, known
@@ -100,13 +101,13 @@ def test_what_is_added_is_an_event_of_its_user(service: httpx.Client, settings: 
     }
 
 
-def test_a_message_that_is_refused_keeps_no_other_back_and_is_named(service: httpx.Client, settings: Settings) -> None:
-    said = [{"role": "user", "content": text} for text in ("first", "x" * 600_000, "third")]
-    answer = service.post("/v3/memories/add/", json={"messages": said, "run_id": "r2"}, headers=key(settings))
-    assert [one["event"] for one in answer.json()["results"]] == ["ADD", "NONE", "ADD"]
-    assert [event["content"]["text"] for event in logged(settings, "r2")] == ["first", "third"]
-    alone = service.post("/v3/memories/add/", json={"messages": said[1:2], "run_id": "r2"}, headers=key(settings))
-    assert alone.status_code == 422
+def test_what_is_refused_is_refused_whole_so_that_sending_it_again_doubles_nothing(
+    service: httpx.Client, settings: Settings
+) -> None:
+    said = [{"role": "user", "content": "I am vegetarian"}, {"role": "user", "content": "x" * CONTENT_BYTES}]
+    body = {"messages": said, "user_id": ANN, "run_id": "refused"}
+    assert service.post("/v3/memories/add/", json=body, headers=key(settings)).status_code == 422
+    assert logged(settings, "refused") == []
 
 
 def test_pages_of_a_list_lead_through_all_of_it(service: httpx.Client, settings: Settings) -> None:
@@ -128,6 +129,7 @@ def test_pages_of_a_list_lead_through_all_of_it(service: httpx.Client, settings:
         ("/v3/memories/search/", []), ("/v3/memories/search/", {"query": "x", "top_k": -1}),
         ("/v3/memories/search/", {"query": "x", "limit": "10"}),
         ("/v3/memories/search/", {"query": "x", "filters": {"AND": [{"user_id": "ann"}, {"user_id": "bob"}]}}),
+        ("/v3/memories/search/", {"query": "x", "run_id": "r" * 600}),
         ("/v3/memories/search/", {"query": "x", "filters": {"OR": [{"user_id": "a"}, {"user_id": "b"}]}}),
         ("/v3/memories/", {"filters": {"created_at": {"gte": "2026"}}}), ("/v3/memories/", {"filters": "ann"}),
         ("/v3/memories/", {"filters": {"user_id": {"in": ["ann", "bob"]}}}),

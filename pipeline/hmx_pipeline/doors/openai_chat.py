@@ -86,7 +86,7 @@ class HeardAnswer:
     def message(self) -> Json:
         """Empty as long as nothing was said."""
         said = {"content": "".join(self.text)} if self.text else {}
-        calls = {"tool_calls": [self.calls[at] for at in sorted(self.calls)]} if self.calls else {}
+        calls = {"tool_calls": [_joined(self.calls[at]) for at in sorted(self.calls)]} if self.calls else {}
         return {**said, **calls, "id": self.id} if said or calls else {}
 
     def whole(self, body: bytes) -> None:
@@ -105,7 +105,7 @@ class HeardAnswer:
             return
         match said:
             case {"choices": [{"index": 0, **choice}, *_]} if isinstance(told := choice.get(part), dict):
-                self.id = str(said.get("id") or self.id)
+                self.id = _text(said.get("id")) or self.id
                 self.text += [told["content"]] if isinstance(told.get("content"), str) else []
                 calls = told.get("tool_calls")
                 for at, call in enumerate(calls if isinstance(calls, list) else ()):
@@ -115,9 +115,16 @@ class HeardAnswer:
         match call:
             case {"function": dict(function)}:
                 place = call.get("index", at)
-                known = self.calls.setdefault(
-                    place if isinstance(place, int) else at, {"id": "", "function": {"name": "", "arguments": ""}}
-                )
-                known["id"] = str(call.get("id") or known["id"])
-                for name in known["function"]:
-                    known["function"][name] += str(function.get(name) or "")
+                place = place if isinstance(place, int) else at
+                known = self.calls.setdefault(place, {"id": "", "name": [], "arguments": []})
+                known["id"] = _text(call.get("id")) or known["id"]
+                for name in ("name", "arguments"):
+                    known[name].append(_text(function.get(name)))
+
+
+def _text(given: Any) -> str:
+    return given if isinstance(given, str) else ""
+
+
+def _joined(call: Json) -> Json:
+    return {"id": call["id"], "function": {name: "".join(call[name]) for name in ("name", "arguments")}}

@@ -57,8 +57,7 @@ def mem0_ping(tenant: Reader) -> Response:
 @router.post("/v3/memories/add/", openapi_extra=_asked("messages"))
 @router.post("/v1/memories/", name="mem0_add_v1", openapi_extra=_asked("messages"))
 async def mem0_add(request: Request, tenant: Writer) -> Response:
-    """Adds messages, in mem0's form: they are in memory once they are learnt. Of one that is refused the event is NONE;
-    if all are, the answer is 422."""
+    """Adds messages, in mem0's form: they are in memory once they are learnt. If one is refused, none is taken."""
     asked = await _body(request, tenant)
     said, whose = asked.get("messages"), _entities(asked)
     told = [{"role": "user", "content": said}] if isinstance(said, str) else [said] if isinstance(said, dict) else said
@@ -78,17 +77,11 @@ async def mem0_add(request: Request, tenant: Writer) -> Response:
         })
         for one, text in zip(told, texts, strict=True)
     ]  # fmt: skip
-    taken = await captures.take(tenant, grant_of(request), sent)
-    added = [one.event_id for one in taken if one.refused is None]
-    if not added and (refused := taken[0].refused) is not None:
+    taken = await captures.take(tenant, grant_of(request), sent, whole=True)
+    if refused := next((one.refused for one in taken if one.refused is not None), None):
         raise ProblemError(ProblemKind.EVENT_REJECTED, refused.detail, reason=refused.reason)
-    results = [
-        {"id": one.event_id, "memory": text, "event": "ADD"}
-        if one.refused is None
-        else {"id": None, "memory": text, "event": "NONE", "reason": one.refused.reason}
-        for one, text in zip(taken, texts, strict=True)
-    ]
-    return _json({"status": "PENDING", "event_id": added[0], "results": results})
+    results = [{"id": one.event_id, "memory": text, "event": "ADD"} for one, text in zip(taken, texts, strict=True)]
+    return _json({"status": "PENDING", "event_id": taken[0].event_id, "results": results})
 
 
 @router.post("/v3/memories/search/", openapi_extra=_asked("query"))
@@ -101,8 +94,8 @@ async def mem0_search(request: Request, tenant: Reader) -> Response:
     most = asked.get("top_k") or asked.get("limit") or FOUND
     if type(most) is not int or most < 1:
         raise ProblemError(ProblemKind.INVALID_REQUEST, "top_k is a number from 1", path="$.top_k")
-    origin = Lineage(session_id=whose.get("run_id"), agent_id=whose.get("agent_id"))
     try:
+        origin = Lineage(session_id=whose.get("run_id"), agent_id=whose.get("agent_id"))
         wanted = PackRequest(
             query=asked.get("query", ""), tenant_id=tenant, token_budget=TOKENS, subject_id=user,
             lineage=origin if origin != Lineage() else None,

@@ -8,15 +8,17 @@ client's headers none is passed on. Without memory, or without Kafka, the reques
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Annotated, Any, Final
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Annotated, Any, Final, TypeVar
 
 import aiohttp
 import orjson
 from fastapi import APIRouter, Header, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from hmx_pipeline.contracts.limits import ID_BYTES, KB, MB
@@ -37,6 +39,7 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 
 LOG: Final = logging.getLogger("hmx.service")
+T = TypeVar("T")
 BODY_BYTES: Final = 8 * MB
 ANSWER_BYTES: Final = 16 * MB
 LINE_BYTES: Final = 256 * KB
@@ -45,6 +48,8 @@ AT_ONCE, AT_ONCE_EACH = 64, 16
 TOKENS: Final = 1_000
 """Budget of memory in a request."""
 DONE: Final = b"data: [DONE]"
+GONE: Final = 499
+"""Status of a request whose client hung up; nobody reads it."""
 RECORDING_S: Final = 2.0
 """How long the end of a stream waits until what was said is appended."""
 TIMES: Final = aiohttp.ClientTimeout(total=600, connect=10, sock_read=300)
@@ -100,31 +105,31 @@ async def post_chat_completion(
     """Passes a chat completion on to the upstream with memory in it, and appends what was said and done."""
     media_type(request, (JSON,))
     body = await read_body(request, BODY_BYTES)
-    asked = await parsed(request, tenant, body, lambda: _read(body))
-    whose = f"{tenant}\n{bound_to(request) or ''}\n{holder_of(request)}\n{opening(asked)}"
-    session = session or f"chat-{digest(whose)[:24]}"
-    entries = await _remembered(request, tenant, question(asked), session)
-    sent = orjson.dumps({**asked, "messages": with_memory(asked["messages"], entries)})
+    whose = f"{tenant}\n{bound_to(request) or ''}\n{holder_of(request)}\n"
+    asked, named, query = await parsed(request, tenant, body, lambda: _read(body, whose))
+    session = session or named
+    entries = await _remembered(request, tenant, query, session)
+    told = {**asked, "messages": with_memory(asked["messages"], entries)}
+    sent = await parsed(request, tenant, body, lambda: orjson.dumps(told))
     upstream: Upstream = request.app.state.upstream
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(upstream.turns.of(tenant))
-        answer = await stack.enter_async_context(upstream.asked(sent))
-        headers = {name: answer.headers[name] for name in PASSED if name in answer.headers}
-        kind = answer.content_type if answer.content_type in KINDS else "application/octet-stream"
-        if kind == STREAM and answer.status == 200:
-            return _Stream(request, tenant, asked, session, answer, headers, stack.pop_all())
-        said = bytearray()
-        async for chunk in answer.content.iter_any():
-            said += chunk
-            if len(said) > ANSWER_BYTES:
-                detail = f"the model's server says more than {ANSWER_BYTES} bytes"
-                raise ProblemError(ProblemKind.UPSTREAM_UNAVAILABLE, detail)
+        try:
+            asking = stack.enter_async_context(upstream.asked(sent))
+            answer = await _unless_gone(request.receive, asking)
+            headers = {name: answer.headers[name] for name in PASSED if name in answer.headers}
+            kind = answer.content_type if answer.content_type in KINDS else "application/octet-stream"
+            if kind == STREAM and answer.status == 200:
+                return _Stream(request, tenant, asked, session, answer, headers, stack.pop_all())
+            said = await _unless_gone(request.receive, _whole(answer))
+        except ClientDisconnect:
+            return Response(status_code=GONE)
         heard = HeardAnswer()
         if answer.status == 200:
-            heard.whole(bytes(said))
+            await run_in_threadpool(heard.whole, said)
         appended = await _recorded(request, tenant, asked, heard, session)
         headers["X-HMX-Appended"] = appended
-        return Response(upstream.without_key(bytes(said)), answer.status, headers, kind)
+        return Response(upstream.without_key(said), answer.status, headers, kind)
 
 
 class _Stream(Response):
@@ -141,27 +146,35 @@ class _Stream(Response):
         self._recording: asyncio.Task[str] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        upstream: Upstream = self._request.app.state.upstream
-        heard, rest = self._told[2], b""
         async with self._stack:
             try:
-                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                async for chunk in self._answer.content.iter_any():
-                    lines, end, rest = (rest + chunk).rpartition(b"\n")
-                    if len(rest) > LINE_BYTES:
-                        lines, end, rest = lines + end + rest, b"", b""
-                    for line in lines.split(b"\n"):
-                        heard.line(line)
-                    if await self._request.is_disconnected():
-                        return
-                    if DONE in lines:  # the client's next request is to find what this one told
-                        await asyncio.wait({self._record()}, timeout=RECORDING_S)
-                    if lines + end:
-                        said = upstream.without_key(lines + end)
-                        await send({"type": "http.response.body", "body": said, "more_body": True})
-                await send({"type": "http.response.body", "body": upstream.without_key(rest), "more_body": False})
+                with suppress(ClientDisconnect):
+                    await _unless_gone(receive, self._passed_on(send))
             finally:
                 self._record()
+
+    async def _passed_on(self, send: Send) -> None:
+        upstream: Upstream = self._request.app.state.upstream
+        heard, rest = self._told[2], bytearray()
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            async for chunk in self._answer.content.iter_any():
+                rest += chunk
+                if b"\n" not in chunk and len(rest) <= LINE_BYTES:
+                    continue
+                lines, end, rest = rest.rpartition(b"\n")
+                if len(rest) > LINE_BYTES:
+                    lines, end, rest = lines + end + rest, bytearray(), bytearray()
+                for line in bytes(lines).split(b"\n"):
+                    heard.line(line)
+                if DONE in lines:  # the client's next request is to find what this one told
+                    await asyncio.wait({self._record()}, timeout=RECORDING_S)
+                said = upstream.without_key(bytes(lines + end))
+                await send({"type": "http.response.body", "body": said, "more_body": True})
+        except (aiohttp.ClientError, TimeoutError) as error:  # the client sees that the end is missing
+            LOG.warning("the model's server broke off a stream: %s", type(error).__name__)
+            return
+        await send({"type": "http.response.body", "body": upstream.without_key(bytes(rest)), "more_body": False})
 
     def _record(self) -> "asyncio.Task[str]":
         """Appends what was heard so far, once; it goes on when the client hangs up."""
@@ -172,8 +185,35 @@ class _Stream(Response):
         return self._recording
 
 
-def _read(body: bytes) -> Json:
-    """Returns the request. Raises ProblemError for what could not be passed on with memory in it."""
+async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Raises ClientDisconnect if the client hangs up before the work is done, or reads too slowly to end in time: what
+    nobody reads keeps no turn."""
+    doing, gone = asyncio.ensure_future(work), asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait((doing, gone), timeout=TIMES.total, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise ClientDisconnect
+        return doing.result()
+    finally:
+        doing.cancel()
+        gone.cancel()
+        await asyncio.gather(doing, gone, return_exceptions=True)
+
+
+async def _whole(answer: aiohttp.ClientResponse) -> bytes:
+    """Raises ProblemError for more than ANSWER_BYTES."""
+    said = bytearray()
+    async for chunk in answer.content.iter_any():
+        said += chunk
+        if len(said) > ANSWER_BYTES:
+            detail = f"the model's server says more than {ANSWER_BYTES} bytes"
+            raise ProblemError(ProblemKind.UPSTREAM_UNAVAILABLE, detail)
+    return bytes(said)
+
+
+def _read(body: bytes, whose: str) -> tuple[Json, str, str]:
+    """Returns the request, the session that its opening names, and what the user said last. Raises ProblemError for
+    what could not be passed on with memory in it."""
     try:
         asked = orjson.loads(body)
         orjson.dumps(asked)
@@ -181,7 +221,7 @@ def _read(body: bytes) -> Json:
         raise ProblemError(ProblemKind.INVALID_REQUEST, "the body is no JSON, or too deep", path="$") from None
     match asked:
         case {"messages": [_, *_] as messages} if all(isinstance(one, dict) for one in messages):
-            return dict(asked)
+            return asked, f"chat-{digest(whose + opening(asked))[:24]}", question(asked)
     raise ProblemError(ProblemKind.INVALID_REQUEST, "send `messages`, a list of objects", path="$.messages")
 
 

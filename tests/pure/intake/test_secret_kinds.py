@@ -132,6 +132,10 @@ class TestNames:
 
 
 class TestHostileValues:
+    @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.id)
+    def test_a_keyword_that_is_tried_from_each_of_its_letters_has_an_end(self, kind: SecretKind) -> None:
+        assert re.search(r",\}|\][+*]", kind.keywords) is None
+
     @pytest.mark.parametrize(
         "part", ["add a", "your", "/a", "a.", "a_", "-a", "x" * 7, "<a ", "A1", "a b ", "${", "((", "\\u", "\u200b"]
     )
@@ -145,7 +149,7 @@ class TestHostileValues:
     @pytest.mark.parametrize(
         "part",
         ["a_key=", "curl -u ", "mysql -p ", "pass: |\n  ", "<token ", "identified by '", "?sig=", "eyJa.", "client_key: ", "AKIA", "glpat-",
-         "\uff54oken\u200b ", "setenv('token', ", "Pass", "basic ", "https://a@", "key:", "auth ", "PASSWORD "],
+         "\uff54oken\u200b ", "setenv('token', ", "Pass", "basic ", "https://a@", "key:", "auth ", "PASSWORD ", "eyJabcd=", "QWERTZ"],
     )  # fmt: skip
     def test_are_looked_for_in_a_time_that_grows_with_the_text(self, part: str) -> None:
         redacted(text=part * (150_000 // len(part)), password="x1")

@@ -124,11 +124,15 @@ class Captures:
         self._known: OrderedDict[str, None] = OrderedDict()
         self._appending: dict[str, asyncio.Future[None]] = {}
 
-    async def take(self, tenant: str, grant: Grant, sent: Sequence[bytes], trace: bytes = b"") -> list[Capture]:
-        """Appends captures that a key may write, and returns their outcomes. Raises ProblemError if Kafka does not
-        acknowledge."""
+    async def take(
+        self, tenant: str, grant: Grant, sent: Sequence[bytes], trace: bytes = b"", *, whole: bool = False
+    ) -> list[Capture]:
+        """Appends captures that a key may write, and returns their outcomes; `whole` appends none if one is refused.
+        Raises ProblemError if Kafka does not acknowledge."""
         parts = [await self._parsing.run(tenant, _checked, part, grant) for part in slices(sent)]
         captures = [capture for part in parts for capture in part]
+        if whole and any(capture.refused is not None for capture in captures):
+            return captures
         to_append = self._chosen(captures)
         try:
             if to_append:
