@@ -18,6 +18,9 @@ TRANSCRIPTS := $(PATH)
 override PATH := /usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin
 endif
 
+# Hundreds of processes import the same modules: who starts make may have told Python to compile them anew each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-slow compiled test-compiled bench quality act \
 	conformance crash soak fuzz reference secrets lint lock venv clean
