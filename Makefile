@@ -7,8 +7,8 @@ LOCK   := requirements-dev.lock
 COMPILED := build/compiled
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --quiet
-# Most tests wait more than they compute. A file's tests share what they start; the long ones come first.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# A file's tests share what they start; the long ones come first.
+SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder -n
 # The laws of both folds, their stages and the growth of work with size take longer than all else of tests/pure together.
 QUICK := tests/pure $(addprefix --ignore=tests/pure/,laws stages test_growth.py)
 
@@ -17,6 +17,9 @@ ifeq ($(origin PATH),command line)
 TRANSCRIPTS := $(PATH)
 override PATH := /usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin
 endif
+
+# Hundreds of processes import the same modules: who starts make may have told Python to compile them anew each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-slow compiled test-compiled bench quality act \
@@ -32,10 +35,10 @@ mine: venv  ## import your coding agent's transcripts, and show the ten most use
 	@$(BIN)/hmx mine $(TRANSCRIPTS)
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 4  # most tests with servers wait more than they compute
 
 check: lint  ## lint, types, import contracts and the quick pure tests: under two minutes on two cores
-	@$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(QUICK)
+	@$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 $(QUICK)
 
 docs: venv  ## write the generated parts of the pages under docs/ anew
 	@$(BIN)/python -m tests.support.documents
@@ -69,7 +72,7 @@ test-frameworks: venv  ## adapters of agent frameworks with the real packages, a
 	@HMX_FRAMEWORKS=$(CURDIR)/$(VENV) $(BIN)/python -m pytest -m frameworks tests/frameworks
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
-	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 tests/pure
 	@$(BIN)/python -m pytest -m slow
 
 compiled: venv  ## the package with its hot modules compiled, under build/compiled; needs a C compiler (then: cd there, run anything)
@@ -86,7 +89,7 @@ compiled: venv  ## the package with its hot modules compiled, under build/compil
 
 test-compiled: compiled  ## what is compiled does the same to the byte, and keeps the properties of what it replaces
 	@$(BIN)/python -m pytest tests/pure/test_compiled.py
-	@cd $(COMPILED) && ../../$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pure/intake tests/pure/ordering tests/pure/segments
+	@cd $(COMPILED) && ../../$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 tests/pure/intake tests/pure/ordering tests/pure/segments
 
 bench: venv  ## what it costs, each figure beside a baseline of the same run (LINES="…" EVENTS=n ROUNDS=n)
 	@$(BIN)/python -m tests.bench

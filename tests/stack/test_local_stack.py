@@ -238,25 +238,22 @@ def test_two_state_folders_side_by_side(states: tuple[Path, Path]) -> None:
     assert not down(two)
 
 
-def test_data_outlives_a_stop_but_not_a_fresh_start(tmp_path: Path, own_servers: None) -> None:
-    def topics(*, fresh: bool, create: bool) -> set[str]:
-        with Stack(tmp_path, fresh=fresh) as stack:
+def test_data_outlives_a_stop_but_not_a_fresh_start_and_a_small_stack_gives_kafka_a_quarter_of_the_heap(
+    tmp_path: Path, own_servers: None
+) -> None:
+    def topics(*, create: bool = False, **how: bool) -> set[str]:
+        with Stack(tmp_path, **how) as stack:  # type: ignore[arg-type]
             admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
             if create:
                 admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result()
+            pid = (read_stack(tmp_path) or {})["components"]["kafka-1"]["pid"]
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            assert (b"-Xmx128m" in words) == how.get("small", False)
             return set(admin.list_topics(timeout=PATIENCE).topics)
 
-    topics(fresh=False, create=True)
-    assert "kept" in topics(fresh=False, create=False)
-    assert "kept" not in topics(fresh=True, create=False)
-
-
-def test_a_small_stack_gives_kafka_a_quarter_of_the_heap(tmp_path: Path, own_servers: None) -> None:
-    with Stack(tmp_path, small=True, keep=False) as stack:
-        admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
-        assert admin.list_topics(timeout=PATIENCE).brokers
-        pid = (read_stack(tmp_path) or {})["components"]["kafka-1"]["pid"]
-        assert b"-Xmx128m" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    topics(create=True)
+    assert "kept" in topics(small=True)
+    assert "kept" not in topics(fresh=True)
 
 
 @pytest.mark.slow
