@@ -152,6 +152,31 @@ def test_an_action_that_failed_once_and_works_again_stays() -> None:
     assert steps(learnt([published(n) for n in range(9)]))[-1].startswith("portal add")
 
 
+@pytest.mark.parametrize(
+    ("asked", "seen", "told"),
+    [
+        (("Open room {0}",), "", "goal"),
+        (("Open a room", "It is {0}"), "", "heard"),
+        (("Open a room",), "every", "earlier"),
+        (("Open a room",), "heard", "heard"),
+        (("Open a room",), "mixed", ""),
+    ],
+)
+def test_where_a_value_comes_from_is_told_only_if_most_runs_agree(asked: Sequence[str], seen: str, told: str) -> None:
+    """Only the first message is the wish: what a user says later was asked for."""
+
+    def opened(number: int) -> Run:
+        room = ROOMS[number % 6]
+        own = frozenset([room] if seen else [])
+        heard = own if seen == "heard" or (seen == "mixed" and number % 2) else frozenset[str]()
+        act = deed(f"hall open {room}")._replace(seen=own, heard=heard)
+        made = run(number, "", "hall greet", act)
+        return made._replace(asked=tuple(text.format(room) for text in asked), subject="")
+
+    (slot,) = described(learnt([opened(n) for n in range(12)]).slots).values()
+    assert slot["source"] == told
+
+
 def test_slots_that_are_filled_from_one_place_take_one_line() -> None:
     slots = {name: {"source": "earlier", "like": []} for name in ("order", "item", "card")}
     lines = list(

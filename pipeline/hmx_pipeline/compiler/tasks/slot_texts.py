@@ -5,11 +5,13 @@ Input: the slots of a procedure. Output: their part of an artifact's content, an
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from string import ascii_letters
+from types import MappingProxyType
 from typing import Any, Final
 
-from hmx_pipeline.compiler.tasks.slots import DIGIT, LETTER, SHOWN_FROM, Slot, common_start
+from hmx_pipeline.compiler.tasks.slots import COPIED, DIGIT, LETTER, SHOWN_FROM, Slot, common_start
+from hmx_pipeline.segments.commands import within
 
 _LOOKS: Final = 2
 _LONGEST: Final = 40  # of a longer value its looks say nothing
@@ -19,6 +21,7 @@ _TOLD: Final = {
     "goal": ("stands in the wish", "stand in the wish"),
     "user": ("is the user's own", "are the user's own"),
     "heard": ("is what the user says when asked", "are what the user says when asked"),
+    "failed": ("is the same as in the failed call", "are the same as in the failed call"),
     "earlier": ("is what an earlier result says", "are what earlier results say"),
     "chosen": ("is one of few", "are each one of few"),
     "unknown": ("differs each time", "differ each time"),
@@ -28,7 +31,30 @@ _TOLD: Final = {
 
 def described(slots: Mapping[str, Sequence[Slot]]) -> dict[str, Any]:
     """Of each where its value comes from, and what it is like."""
-    return {name: {"source": own[0].source, "like": like(own)} for name, own in slots.items()}
+    return {name: {"source": told_source(own), "like": like(own)} for name, own in slots.items()}
+
+
+def told_source(group: Sequence[Slot], failed: Mapping[str, Set[str]] = MappingProxyType({})) -> str:
+    """Return where most values of a slot come from: the failed call, the user's first message alone, what the user said
+    later, or an earlier text; empty where most come from no single place. `failed`: run → the values of its failed
+    call."""
+    source, pairs = group[0].source, [pair for slot in group for pair in slot.pairs]
+
+    def mostly(there: Iterable[bool]) -> bool:
+        return sum(there) >= COPIED * len(pairs) > 0
+
+    if mostly(value in failed.get(one.run.name, ()) for value, one in pairs):
+        return "failed"
+    if source not in ("goal", "heard", "earlier"):
+        return source
+    first = [within(value, "".join(one.run.asked[:1]).casefold()) for value, one in pairs]
+    if mostly(first):
+        return "goal"
+    later = [value in one.deed.heard or within(value, "\n".join(one.run.asked[1:]).casefold()) for value, one in pairs]
+    if mostly(later):
+        return "heard"
+    seen = (value in one.deed.seen for value, one in pairs)
+    return "earlier" if mostly(s and not (f or said) for s, f, said in zip(seen, first, later, strict=True)) else ""
 
 
 def like(group: Sequence[Slot]) -> list[str]:
