@@ -4,16 +4,18 @@ Input: the slots of a procedure. Output: their part of an artifact's content, an
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from string import ascii_letters
 from types import MappingProxyType
 from typing import Any, Final
 
-from hmx_pipeline.compiler.tasks.slots import COPIED, DIGIT, LETTER, SHOWN_FROM, Slot, common_start
+from hmx_pipeline.compiler.tasks.slots import COPIED, DIGIT, LETTER, SESSIONS, SHOWN_FROM, Slot, common_start
 from hmx_pipeline.segments.commands import within
 
 _LOOKS: Final = 2
+_FEW: Final = 12  # most values of a closed set
+_NEARLY: Final = 0.8  # share of its uses that repeated values have
 _LONGEST: Final = 40  # of a longer value its looks say nothing
 _SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
 _MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all of them are 0
@@ -31,7 +33,28 @@ _TOLD: Final = {
 
 def described(slots: Mapping[str, Sequence[Slot]]) -> dict[str, Any]:
     """Of each where its value comes from, and what it is like."""
-    return {name: {"source": told_source(own), "like": like(own)} for name, own in slots.items()}
+    return {name: _described(own) for name, own in slots.items()}
+
+
+def _described(group: Sequence[Slot]) -> dict[str, Any]:
+    """`told`: what is said of its source, if that is otherwise: the source finds it in any of the first messages.
+    `open`: the examples are some of many, which are no choice; they only help to find a value in a wish."""
+    source, told, shown, closed = group[0].source, told_source(group), like(group), _closed(group)
+    if source == "chosen" and not closed:
+        told = ""
+    some = bool(shown) and not closed and not any(map(_MASKED.search, shown))
+    more = {**({"told": told} if told != source else {}), **({"open": True} if some else {})}
+    return {"source": source, "like": shown, **more}
+
+
+def _closed(group: Sequence[Slot]) -> bool:
+    """Return True if nearly all of its values are few, and each was used in several sessions."""
+    sessions: dict[str, set[str]] = defaultdict(set)
+    for slot in group:
+        for value, one in slot.pairs:
+            sessions[value].add(one.run.session)
+    often = [len(own) for own in sessions.values() if len(own) >= SESSIONS]
+    return len(often) <= _FEW and sum(often) >= _NEARLY * sum(map(len, sessions.values()))
 
 
 def told_source(group: Sequence[Slot], failed: Mapping[str, Set[str]] = MappingProxyType({})) -> str:
@@ -88,11 +111,12 @@ def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
     where one has to be found in a wish."""
     others: dict[str, list[str]] = {}
     for name, slot in slots.items():
-        told, source = "value" in slot, slot["source"]
-        known = [slot["value"]] if told else [value for value in slot["like"] if not _MASKED.search(value)]
+        told, source = "value" in slot, slot.get("told", slot["source"])
+        shown = () if slot.get("open") else slot["like"]
+        known = [slot["value"]] if told else [value for value in shown if not _MASKED.search(value)]
         if known:
             yield f"<{name}>: {', '.join(known[:_SHOWN])}"
-        if source == "goal" and slot["like"] and not known:
+        if source == "goal" and shown and not known:
             yield f"<{name}> stands in the wish and looks like {' or '.join(slot['like'])}"
         elif source in _TOLD and (not known or (source == "goal" and not told)):
             others.setdefault(source, []).append(f"<{name}>")
