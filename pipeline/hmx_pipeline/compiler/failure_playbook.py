@@ -7,7 +7,7 @@ worked, and what was done before tries that failed or worked. A failure in one s
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,7 @@ from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
 from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, recoveries
 from hmx_pipeline.compiler.tasks.readings import readings
-from hmx_pipeline.compiler.tasks.slot_texts import slot_lines
+from hmx_pipeline.compiler.tasks.slot_texts import slot_lines, told_source
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import acts_of, read_act, run_of, wishes_of
 from hmx_pipeline.compiler.tasks.templates import Template, templates
@@ -26,6 +26,7 @@ from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
 from hmx_pipeline.contracts.pack import Section
 from hmx_pipeline.segments.action_names import ASK, EDIT, blamed, mutates, phrase_of, silent, tool_of, verb_of, words_of
+from hmx_pipeline.segments.commands import Simple
 from hmx_pipeline.segments.intent import stem
 from hmx_pipeline.segments.lexicon import word_set
 from hmx_pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
@@ -215,7 +216,7 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
     runs, own = [run_of(c) for c in contributions], contributions[0].body["verb"]
     last = {own, *(after["again"] for c in contributions for after in c.body["after"])}
     options, goals = readings(runs), tuple(map(goal_of, runs))
-    failed = [read_act(act).parts(options) for c in contributions for act in c.body.get("failed", ())]
+    failed = [[p for act in c.body.get("failed", ()) for p in read_act(act).parts(options)] for c in contributions]
     done: dict[str, list[Instance]] = defaultdict(list)
     for run, c in zip(runs, contributions, strict=True):
         for verb, deed in zip(c.body.get("verbs", ()), run.deeds, strict=False):
@@ -227,14 +228,21 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
         found = templates(instances, goals)
         known = [t for t in found if sum(slot.source == "unknown" for slot in t.slots) <= (verb in last)]
         if verb == own:
-            known = [t for t in known if 2 * sum(any(map(t.resembles, deed)) for deed in failed) < len(failed)]
+            known = [
+                t for t in known if 2 * sum(any(map(t.resembles, deed)) for deed in failed) < sum(map(bool, failed))
+            ]
         sessions = {t.text: len({one.run.session for one in t.instances}) for t in known}
         often = [t for t in known if 2 * sessions[t.text] > len({one.run.session for one in instances})]
         best.update((verb, t) for t in often if sessions[t.text] >= _LEAST_SESSIONS)
     slots = unified(slot for t in best.values() for slot in t.slots)
     # What their values look like finds procedures, and no playbooks.
-    sources = {name: {"source": own[0].source, "like": []} for name, own in slots.items()}
+    given = {run.name: _values(parts) for run, parts in zip(runs, failed, strict=True)}
+    sources = {name: {"source": told_source(own, given), "like": []} for name, own in slots.items()}
     return {verb: t.text for verb, t in best.items()}, sources
+
+
+def _values(parts: Iterable[Simple]) -> set[str]:
+    return {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
 
 
 def needs(contributions: Sequence[Contribution]) -> list[Need]:

@@ -262,6 +262,7 @@ def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str], 
     if not verb:
         return "Try again"
     tried = {each: f"try again{how}" for each, how in _TRIED.items()}
+    tried["again"] = named(verb)  # nobody knows whether it was the same again
     if changed:
         tried["changed"] = f"try again with {and_list(changed)}"
     if verb in acts:

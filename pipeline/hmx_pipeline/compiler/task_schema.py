@@ -184,7 +184,7 @@ def _recovery(remedy: Remedy) -> dict[str, Any]:
     return {
         "step": remedy.step.text,
         "error": remedy.error,
-        "run": [way.template.text for way in remedy.ways],
+        "run": [*(way.template.text for way in remedy.ways), *([] if remedy.same else [remedy.step.text])],
         "worked": remedy.worked,
         "sessions": remedy.tried,
     }
@@ -221,7 +221,8 @@ def lines(content: Mapping[str, Any]) -> Iterator[str]:
     for way in content.get("recovery", ()):
         then = ", then ".join(f"`{text}`" for text in way["run"])
         helped = worked(way["worked"], way["sessions"])
-        yield f"If `{way['step']}` fails with “{way['error']}”: run {then}, then try again ({helped})"
+        again = "" if way["step"] in way["run"][-1:] else ", then try again"
+        yield f"If `{way['step']}` fails with “{way['error']}”: run {then}{again} ({helped})"
     yield from listed("Done when", content.get("postconditions", ()))
 
 

@@ -15,6 +15,10 @@ class SchemaSlot(msgspec.Struct):
     source: str
     like: list[str]
     value: str = ""
+    told: str | None = None
+    """What is said of its source, if that is otherwise."""
+    open: bool = False
+    """True if `like` are some of many."""
 
 
 class SchemaStep(msgspec.Struct):

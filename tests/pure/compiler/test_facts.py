@@ -72,7 +72,8 @@ def test_a_standing_instruction_is_known_by_its_form(text: str, kept: str) -> No
         "Do not delete the file.", "Do not push that without asking.", "Do not push yet.", "Stop it.",
         "Stop the server.",
         "Stop asking me questions.", "Stop working on tests.", "The order must be cancelled by Maria.",
-        "My refund must be approved by Maria.", "Refunds must be approved by tomorrow.", "From now on I need rest.",
+        "My refund must be approved by Maria.", "Must be controlled by configuration.",
+        "Refunds must be approved by tomorrow.", "From now on I need rest.",
         "He told me to never mention names.", "Always said so to Ada.", "Never tell me that again.",
         "I always ask for the bill.", "I'd prefer not to be transferred.", "I will make sure to find the order.",
         "I would rather not be called.", "The manual says always log out of the panel.", "Always do what they say.",
@@ -100,6 +101,11 @@ def test_a_later_statement_of_a_user_ends_the_earlier_one() -> None:
     assert (old["status"], old["superseded_by"]) == ("superseded", new["record_id"])
     assert old["validity"]["end"] == new["validity"]["start"]
     assert new["status"] == "active"
+
+
+def test_what_is_lacked_now_is_not_told_as_if_it_had_never_been() -> None:
+    told = [record["text"] for record in of_turns(("We don't have Entire-Session anymore.",))]
+    assert told == ["We do not have Entire-Session anymore"]
 
 
 def test_negation_is_carried_and_ends_what_it_denies() -> None:

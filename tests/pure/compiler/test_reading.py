@@ -77,7 +77,7 @@ def test_a_playbook_shows_whole_actions_or_no_action_that_could_be_run() -> None
     (way,) = (line for line in shown if line.startswith("Recover"))
     assert way.startswith("Recover: Run taillog, then run `keys make <")
     assert "--from vault`, then try again" in way
-    assert any(line.startswith("<") and line.endswith("stands in the wish") for line in shown)
+    assert any(line.startswith("<") and line.endswith("is the same as in the failed call") for line in shown)
 
 
 def test_what_a_user_gives_when_asked_is_never_part_of_a_recovery() -> None:
@@ -85,7 +85,6 @@ def test_what_a_user_gives_when_asked_is_never_part_of_a_recovery() -> None:
     for number in range(3):
         one = Script(f"s{number}")
         one.user("I want to return a lamp")
-        one.user("It is the green one")
         one.tool("find_by_name", ok=False, values=("Amelia", "7"), error="user not found")
         one.agent("What is your email?")
         one.user("It is amelia.silva7872@example.com")
@@ -95,6 +94,7 @@ def test_what_a_user_gives_when_asked_is_never_part_of_a_recovery() -> None:
     shown = "\n".join(failure_playbook.lines(found.content))
     assert "`find_by_email(email=<email>)`" in shown
     assert "amelia" not in shown
+    assert "<email> is what the user says when asked" in shown
 
 
 def test_an_error_that_is_no_actions_is_got_over_by_trying_again() -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.tasks.procedure import verdict
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.task_run import RunAction
@@ -90,6 +91,19 @@ def test_what_was_only_done_because_a_step_had_failed_is_a_way_out_and_no_step()
     found = learnt([run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(9)])
     assert steps(found) == ["hall check <room>", "hall open <room>"]
     assert [way.template.text for remedy in found.remedies for way in remedy.ways] == ["hall oil <room>"]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_way_out_says_to_try_again_only_if_that_was_the_same_again(same: bool) -> None:
+    def opened(n: int) -> list[RunAction | str]:
+        room, other = ROOMS[n % 6], ROOMS[n % 6 if same else (n + 1) % 6]
+        tried = [deed(f"hall open {other}", ok=False, error="lock is stuck"), f"hall oil {room}"] if n % 2 else []
+        return [f"hall check {room}", *tried, f"hall open {room}"]
+
+    found = learnt([run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(9)])
+    (way,) = (line for line in task_schema.lines({"recovery": [*map(task_schema._recovery, found.remedies)]}))
+    assert ("`, then try again (" in way) is same
+    assert ("run `hall oil <room>`, then `hall open <room>` (" in way) is not same
 
 
 def test_who_did_not_try_the_way_out_says_nothing_against_the_procedure() -> None:

@@ -152,6 +152,54 @@ def test_an_action_that_failed_once_and_works_again_stays() -> None:
     assert steps(learnt([published(n) for n in range(9)]))[-1].startswith("portal add")
 
 
+@pytest.mark.parametrize(
+    ("asked", "seen", "told"),
+    [
+        (("Open room {0}",), "", "goal"),
+        (("Open a room", "It is {0}"), "", "heard"),
+        (("Open a room",), "every", "earlier"),
+        (("Open a room",), "heard", "heard"),
+        (("Open a room",), "mixed", ""),
+    ],
+)
+def test_where_a_value_comes_from_is_told_only_if_most_runs_agree(asked: Sequence[str], seen: str, told: str) -> None:
+    """Only the first message is the wish: what a user says later was asked for."""
+
+    def opened(number: int) -> Run:
+        room = ROOMS[number % 6]
+        own = frozenset([room] if seen else [])
+        heard = own if seen == "heard" or (seen == "mixed" and number % 2) else frozenset[str]()
+        act = deed(f"hall open {room}")._replace(seen=own, heard=heard)
+        made = run(number, "", "hall greet", act)
+        return made._replace(asked=tuple(text.format(room) for text in asked), subject="")
+
+    (slot,) = described(learnt([opened(n) for n in range(12)]).slots).values()
+    assert slot.get("told", slot["source"]) == told
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_pool_of_values_is_no_choice(many: bool) -> None:
+    halls = ["north", "quay", "mill", *(f"h{chr(97 + n)}ll" for n in range(9))] if many else ["north", "quay", "mill"]
+
+    def opened(number: int) -> Run:
+        hall = halls[(number if number % 4 else 0) % len(halls)]
+        return run(number, f"Open {hall} please", f"hall open {hall}")
+
+    (slot,) = described(learnt([opened(n) for n in range(16)]).slots).values()
+    shown = "\n".join(slot_lines({"hall": slot}))
+    assert ("north" in shown) is not many
+    assert "north" in slot["like"]
+
+
+def test_a_wish_of_runs_that_left_a_step_out_is_no_goal() -> None:
+    def opened(number: int) -> Run:
+        other = number in (3, 7)
+        lines = [f"hall check {ROOMS[number % 6]}"] * (not other) + [f"hall open {ROOMS[number % 6]}"]
+        return run(number, f"{'Unlock hall' if other else 'Open room'} {ROOMS[number % 6]}", *lines)
+
+    assert learnt([opened(n) for n in range(12)]).goals == ("Open room <room>",)
+
+
 def test_slots_that_are_filled_from_one_place_take_one_line() -> None:
     slots = {name: {"source": "earlier", "like": []} for name in ("order", "item", "card")}
     lines = list(

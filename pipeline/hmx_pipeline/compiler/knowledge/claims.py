@@ -89,8 +89,12 @@ def _claims_of(said: str, who: str, by: str, tongue: Language, changed: bool) ->
         found = [
             claim for part in parts for clause in clauses(part) if (claim := read(Clause(clause, who), by)) is not None
         ]
+        text = with_capital(shorten(said.rstrip(" .!"), TEXT))
+        if changed and not who:  # what is lacked now was there before, so the words that say so stay
+            found = [
+                claim._replace(text=text) if claim.denies and claim.predicate == "has" else claim for claim in found
+            ]
         if untrue is not None or neither is not None:
-            text = with_capital(shorten(said, TEXT))
             return [claim._replace(denies=True, text=text) for claim in found if not claim.denies]
         if found or by != USER or who:
             return found

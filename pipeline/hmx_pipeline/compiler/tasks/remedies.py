@@ -32,7 +32,9 @@ class Remedy(NamedTuple):
     error: str
     """The message, with values masked."""
     ways: tuple[RemedyVariant, ...]
-    """Actions to run in order before the step is repeated."""
+    """Actions to run in order before the step."""
+    same: bool
+    """True if the step then worked as it had failed; else with other values."""
     worked: int
     tried: int
     """Number of sessions with the error."""
@@ -42,6 +44,8 @@ class _Try(NamedTuple):
     run: Run
     between: tuple[Instance, ...]
     worked: bool
+    same: bool = False
+    """True if the next try was given the same."""
 
 
 def remedies(runs: Sequence[Run], options: Readings, steps: Sequence[Template], goals: Goals) -> list[Remedy]:
@@ -61,7 +65,7 @@ def remedies(runs: Sequence[Run], options: Readings, steps: Sequence[Template], 
 
 def _tries(run: Run, options: Readings, steps: Sequence[Template]) -> Iterator[tuple[int, str, _Try]]:
     """Yield each failure of a step with what was done until its next try."""
-    failed: dict[int, str] = {}
+    failed: dict[int, tuple[str, Simple]] = {}
     between: dict[int, list[Instance]] = {}
     for i, deed in enumerate(run.deeds):
         parts = deed.parts(options)
@@ -69,15 +73,15 @@ def _tries(run: Run, options: Readings, steps: Sequence[Template]) -> Iterator[t
         for simple in parts:
             at = next((k for k, step in enumerate(steps) if step.covers(simple)), None)
             if at is not None and at in failed:
-                yield at, failed[at], _Try(run, tuple(between[at]), deed.ok is not False)
-                del failed[at]
+                error, old = failed.pop(at)
+                yield at, error, _Try(run, tuple(between[at]), deed.ok is not False, simple[:3] == old[:3])
             for known in failed:
                 if at is None and deed.ok is not False:
                     between[known].append(Instance(run, deed, simple, i))
             if at is not None and deed.ok is False and deed.error and simple in accused:
-                failed[at] = _said(deed.error, simple)
+                failed[at] = _said(deed.error, simple), simple
                 between[at] = []
-    for at, error in failed.items():
+    for at, (error, _) in failed.items():
         yield at, error, _Try(run, (), False)
 
 
@@ -114,4 +118,5 @@ def _remedy(step: Template, error: str, tries: Sequence[_Try], goals: Goals) -> 
         return None
     places = {t.text: sorted(one.place for one in t.instances)[len(t.instances) // 2] for t in kept}
     ways = tuple(RemedyVariant(t, len(by_run[t.text])) for t in sorted(kept, key=lambda t: (places[t.text], t.text)))
-    return Remedy(step, error, ways, worked, len(sessions)) if wilson(worked, len(sessions)) > 0 else None
+    same = 2 * sum(each.same for each in mended) > len(mended)
+    return Remedy(step, error, ways, same, worked, len(sessions)) if wilson(worked, len(sessions)) > 0 else None

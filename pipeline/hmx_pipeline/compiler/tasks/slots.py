@@ -21,7 +21,7 @@ from hmx_pipeline.segments.commands import Simple, is_option, within
 SESSIONS: Final = 2
 """Fewest sessions of a constant, and fewest subjects if these are known."""
 _SAME: Final = 0.9  # share of sessions with one value that makes it a constant
-_COPIED: Final = 0.6  # share of sessions whose value is in a source that makes it the source
+COPIED: Final = 0.6  # share of sessions whose value is in a source that makes it the source
 _CONTRAST: Final = 0.3  # least share of other goals that must lack a value from the goal
 _SURE: Final = 5  # sessions from which a value that was always copied is a constant
 _OWN: Final = 0.8  # share of a subject's most frequent value that makes it the subject's own
@@ -177,7 +177,7 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
     shown = {**_wished(pairs), **supported(pairs, 1)} if source == "goal" else supported(pairs, 1)
     few = tuple(sorted(shown, key=lambda value: (-shown[value], value))[:_CHOICES])
     if not source:
-        source = "chosen" if sum(shown.values()) >= _COPIED * many else "unknown"
+        source = "chosen" if sum(shown.values()) >= COPIED * many else "unknown"
     return named(Slot("", source, pairs, few, before, after), key)
 
 
@@ -186,7 +186,7 @@ def _mixed(key: str, pairs: Pairs, goals: Goals) -> Mixed | None:
     somewhere, and one of them from the wish, the user or a result."""
     forms = Counter(tuple(PART.split(value)) for value, _ in pairs)
     between = min(forms, key=lambda form: (-forms[form], form), default=())
-    if not any(between) or len(between) > _PARTS or forms[between] < _COPIED * len(pairs):
+    if not any(between) or len(between) > _PARTS or forms[between] < COPIED * len(pairs):
         return None
     rows = [(PART.findall(value), one) for value, one in pairs if tuple(PART.split(value)) == between]
     parts: list[str | Slot] = []
@@ -218,15 +218,15 @@ def source_of(pairs: Pairs, goals: Goals) -> str:
     """Return the first source that contains the values in most sessions; empty if there is none."""
     if not pairs:
         return ""
-    asked = sum(_copied(value, one, goals) for value, one in pairs) >= _COPIED * len(pairs)
+    asked = sum(_copied(value, one, goals) for value, one in pairs) >= COPIED * len(pairs)
     first = sum(within(value, "".join(one.run.asked[:1]).casefold()) for value, one in pairs)
-    if asked and (first >= _COPIED * len(pairs) or not _of_users(pairs)):
+    if asked and (first >= COPIED * len(pairs) or not _of_users(pairs)):
         return "goal"
     if _of_users(pairs):
         return "user"
     seen = sum(value in one.deed.seen for value, one in pairs)
     heard = sum(value in one.deed.heard for value, one in pairs)
-    return "" if seen < _COPIED * len(pairs) else "heard" if 2 * heard >= seen else "earlier"
+    return "" if seen < COPIED * len(pairs) else "heard" if 2 * heard >= seen else "earlier"
 
 
 def _copied(value: str, one: Instance, goals: Goals) -> bool:
