@@ -62,7 +62,7 @@ test-clients: venv  ## the OpenAPI document, a client generated from it, and the
 	@HMX_CLIENT_TOOLS=$(CURDIR)/$(VENV)/clients $(BIN)/python -m pytest -m clients tests/clients
 
 test-frameworks: venv  ## adapters of agent frameworks with the real packages, about 1.3 GB of them (needs npm and Node 20)
-	@for name in agents crewai; do [ -d $(VENV)/$$name ] || \
+	@for name in agents crewai otel; do [ -d $(VENV)/$$name ] || \
 		$(PIP) --no-deps --require-hashes --target $(VENV)/$$name -r tests/frameworks/$$name.lock; done
 	@[ -d $(VENV)/vercel-ai ] || { mkdir $(VENV)/vercel-ai && cp tests/frameworks/package*.json $(VENV)/vercel-ai && \
 		npm ci --silent --prefix $(VENV)/vercel-ai; }
@@ -94,7 +94,7 @@ bench: venv  ## what it costs, each figure beside a baseline of the same run (LI
 quality: venv  ## whether what is compiled is any good, on held-out real sessions and planted truth (TASKS="…" HMX_DATA=dir)
 	@$(BIN)/python -m tests.quality
 
-act: venv  ## whether an agent can act on packs alone, in the worlds of HMX_ACT (SEEDS="…" FAMILIES="…" BUDGET=n)
+act: venv  ## whether an agent can act on packs alone, in the worlds of HMX_ACT (SEEDS="…" FAMILIES="…" BUDGET=n OVER=mcp)
 	@$(BIN)/python -m tests.act
 
 conformance: venv  ## every requirement of the specifications, the tests that prove it, and what is still open
@@ -128,7 +128,7 @@ lock: venv  ## pin every dependency anew, with hashes (add UPGRADE=--upgrade for
 	@$(COMPILE) pyproject.toml --extra archive --extra mcp --extra nats --constraint requirements-dev.lock --output-file requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/chart/requirements.in --constraint requirements-dev.lock --output-file tests/chart/requirements.lock
 	@$(COMPILE) $(UPGRADE) tests/clients/requirements.in --output-file tests/clients/requirements.lock
-	@for name in agents crewai; do $(COMPILE) $(UPGRADE) tests/frameworks/$$name.in --output-file tests/frameworks/$$name.lock; done
+	@for name in agents crewai otel; do $(COMPILE) $(UPGRADE) tests/frameworks/$$name.in --output-file tests/frameworks/$$name.lock; done
 	@$(COMPILE) $(UPGRADE) tests/fuzz/requirements.in --output-file tests/fuzz/requirements.lock
 	@$(COMPILE) $(UPGRADE) --no-emit-package pyxlsb --no-emit-package pysquashfsimage \
 		tests/secrets/requirements.in --output-file tests/secrets/requirements.lock

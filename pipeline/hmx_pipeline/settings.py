@@ -47,6 +47,8 @@ class Settings:
     """File of the certificates, as PEM, that sign the one of a Redis with TLS; else those that the system trusts."""
     source_url: str = field(default="", repr=False, metadata=SECRET)
     """The queue that `hmx source` reads; default: memory's Redis, or nats://127.0.0.1:4222."""
+    source_key: str = field(default="", repr=False, metadata=SECRET)
+    """The key of the service with which `hmx source otel` sends."""
     service_url: str = ""
     """Address of the service, as clients reach it."""
     topic_prefix: str = ""

@@ -1,6 +1,7 @@
 """`make act`: does memory let an agent act? The benchmark's agent does tasks with packs of the whole pipeline.
 
-The benchmark lies outside the project (HMX_ACT). SEEDS, FAMILIES and BUDGET choose its worlds and the size of packs.
+The benchmark lies outside the project (HMX_ACT). SEEDS, FAMILIES and BUDGET choose its worlds and the size of packs,
+OVER=mcp asks for them over MCP.
 Leaves tables, build/act.json and the exit code 1 where a bar is missed. With `--quick` the same in seconds, without
 Kafka and HTTP, for development:
 
@@ -59,6 +60,9 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seeds", type=_numbers, default=named("SEEDS") or _SEEDS, help=f"{_SEEDS} unless given")
     parser.add_argument("--budget", type=int, default=named("BUDGET") or _BUDGET, help="tokens of a pack (BUDGET)")
+    parser.add_argument(
+        "--over", choices=("http", "mcp"), default=named("OVER") or "http", help="the door of packs (OVER)"
+    )
     parser.add_argument("--world", nargs="+", default=[], help="only these: spedition, spedition-1, the whole name")
     parser.add_argument("--json", type=Path, help="where all results go: build/act.json, build/act_quick.json")
     parser.add_argument("--quick", action="store_true", help="in process, without Kafka and HTTP")
@@ -66,6 +70,7 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--show", nargs="+", default=[], metavar="TASK", help="the packs and steps of these tasks")
     parser.add_argument("--failures", action="store_true", help="a line for each task that failed")
     asked = parser.parse_args(arguments)
+    os.environ["OVER"] = asked.over  # for the benchmark's process
     asked.json = asked.json or _BUILD / ("act_quick.json" if asked.quick else "act.json")
     return asked
 

@@ -1,4 +1,4 @@
-"""Agents of four frameworks, as their own packages make them, on the service with a real Kafka and Redis.
+"""Agents of several frameworks, as their own packages make them, and the inspector of MCP, on a real service.
 
 Each runs in an environment of its own below HMX_FRAMEWORKS, since frameworks need other versions than the pipeline.
 """
@@ -18,6 +18,7 @@ from hmx_pipeline.settings import Settings
 from tests.frameworks.shop import FAILURE, ORDERS, answer, calls, result, wish
 from tests.support.inprocess import learnt
 from tests.support.memory import artifact, artifact_as_read, procedure
+from tests.support.model_server import answering
 from tests.support.pipeline import create_topics, logged, new_settings
 from tests.support.service import remembering, serving
 
@@ -27,6 +28,7 @@ NOTE = "The lines that begin with `> ` are memory"
 PROGRAMS = ("with_openai_agents", "with_pydantic_ai", "with_crewai")
 program = pytest.mark.parametrize("program", PROGRAMS)
 SDKS = ("ai", "ai-next")
+_PACKAGES = {"with_crewai": "crewai", "with_otel": "otel"}
 
 
 @pytest.fixture
@@ -44,18 +46,18 @@ def service(settings: Settings) -> Iterator[httpx.Client]:
         yield client
 
 
-def environment(folder: Path, url: object) -> dict[str, str]:
+def environment(folder: Path, url: object, **more: str) -> dict[str, str]:
     """What an agent's process knows: where its packages and the adapters are, and the service."""
     sources = [str(path) for path in sorted(INTEGRATIONS.glob("*/src"))]
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(HERE), *sources, str(folder)])}
     quiet = {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", "HOME": str(folder / "home")}
-    return {**own, **quiet, "HMX_SERVICE_URL": str(url), "HMX_TENANT": "acme"}
+    return {**own, **quiet, "HMX_SERVICE_URL": str(url), "HMX_TENANT": "acme", **more}
 
 
-def played(name: str, scenario: str, url: object) -> dict[str, Any]:
-    folder = Path(os.environ["HMX_FRAMEWORKS"]) / ("crewai" if name == "with_crewai" else "agents")
+def played(name: str, scenario: str, url: object, **more: str) -> dict[str, Any]:
+    folder = Path(os.environ["HMX_FRAMEWORKS"]) / _PACKAGES.get(name, "agents")
     command = [sys.executable, "-S", HERE / f"{name}.py", scenario]  # -S: without the packages of the pipeline
-    ran = subprocess.run(command, env=environment(folder, url), text=True, capture_output=True, timeout=300)
+    ran = subprocess.run(command, env=environment(folder, url, **more), text=True, capture_output=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found
@@ -114,6 +116,26 @@ def test_an_agent_has_memory_marked_as_data_and_teaches_what_its_own_events_woul
     teaches_what_its_own_events_would(settings, prefix)
 
 
+def model_says(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """One step after the other, then that it is done."""
+    (order,) = (one["content"].split()[-1] for one in messages if one["role"] == "user")
+    done = sum(one["role"] == "assistant" for one in messages)
+    asked = [
+        {"id": call, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+        for call, name, given in calls(order)
+    ]
+    return {"content": None, "tool_calls": [asked[done]]} if done < len(asked) else {"content": answer(order)}
+
+
+@pytest.mark.parametrize("scenario", ["agents-sdk", "langgraph"])
+def test_an_agent_that_only_exports_spans_teaches_what_its_own_events_would(
+    service: httpx.Client, settings: Settings, scenario: str
+) -> None:
+    with answering(model_says) as url:
+        played("with_otel", scenario, service.base_url, HMX_MODEL=url, OTEL_SDK_DISABLED="false")
+    teaches_what_its_own_events_would(settings, scenario)
+
+
 @program
 def test_failures_are_told_and_reach_the_agent_unchanged(
     service: httpx.Client, settings: Settings, program: str
@@ -162,6 +184,31 @@ def test_without_the_service_an_agent_works_and_what_is_lost_is_counted(program:
     found = played(program, "away", "http://127.0.0.1:1")
     assert found["answer"] == answer("A1")
     assert found["lost"] == len(WHOLE)
+
+
+def test_the_inspector_of_mcp_sees_what_is_offered_and_calls_it(service: httpx.Client) -> None:
+    packages = Path(os.environ["HMX_FRAMEWORKS"]) / "vercel-ai" / "node_modules"
+
+    def asked(method: str, *words: str) -> dict[str, Any]:
+        program = packages / "@modelcontextprotocol" / "inspector-cli" / "build" / "index.js"
+        ran = subprocess.run(
+            ["node", program, sys.executable, "-m", "hmx_mcp", "--method", method, *words],
+            env=environment(packages, service.base_url), capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        found: dict[str, Any] = json.loads(ran.stdout)
+        return found
+
+    tools = asked("tools/list")["tools"]
+    assert tools[0]["name"] == "memory_pack"
+    assert all(tool["title"] and tool["outputSchema"] and tool["annotations"] for tool in tools)
+    called = asked("tools/call", "--tool-name", "memory_pack", "--tool-arg", "query=Refund order A1")
+    assert called["content"][0]["text"].startswith(NOTE)
+    assert "check namespace" in called["content"][0]["text"]
+    assert [one["uri"] for one in asked("resources/list")["resources"]] == ["hmx://rules"]
+    assert asked("resources/read", "--uri", "hmx:a1")["contents"][0]["text"].startswith(NOTE)
+    given = ("--prompt-name", "start_task", "--prompt-args", "goal=Refund order A1")
+    assert "check namespace" in asked("prompts/get", *given)["messages"][0]["content"]["text"]
 
 
 @pytest.mark.parametrize("sdk", SDKS)

@@ -31,15 +31,16 @@ VARIABLES = {
 } | {f"HMX_KAFKA_{name.upper().replace('.', '_')}{behind}" for name in NAMES | JAVA_ONLY for behind in ("", "_FILE")}
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 
+NAMED = r"HMX_[A-Z0-9_]*[A-Z0-9](?![A-Z0-9_])"
+
 
 def test_every_variable_that_a_page_names_is_a_setting() -> None:
     others = [README, ROOT / "deploy" / "README.md"]
     text = "\n".join([*PAGES, *(path.read_text(encoding="utf-8") for path in others)])
     ports = set(re.findall(r"\$\{(HMX_\w+):-", (ROOT / "docker-compose.yml").read_text()))
     clients = [path for path in (ROOT / "integrations").rglob("*") if path.is_file() and path.suffix in ("", ".py")]
-    written = "\n".join(path.read_text("utf-8") for path in clients)
-    theirs = set(re.findall(r"HMX_[A-Z0-9_]*[A-Z0-9](?![A-Z0-9_])", written))
-    assert set(re.findall(r"HMX_[A-Z0-9_]*[A-Z0-9](?![A-Z0-9_])", text)) <= VARIABLES | ports | theirs
+    theirs = set(re.findall(NAMED, "\n".join(path.read_text("utf-8") for path in clients)))
+    assert set(re.findall(NAMED, text)) <= VARIABLES | ports | theirs
 
 
 def test_the_pages_name_every_make_target() -> None:

@@ -60,7 +60,9 @@ def test_no_route_of_a_tenant_or_of_all_answers_without_a_key(service: httpx.Cli
 def test_every_route_that_takes_a_body_bounds_it(service: httpx.Client, file: Path) -> None:
     """But for those that read none."""
     headers = {**key_for(file, "acme", *Scope), "Content-Type": "application/json"}
-    bounded = [path for method, path in routes(service) if method == "POST" and "/vault/" not in path]
+    bounded = [
+        path for method, path in routes(service) if method == "POST" and not {"vault", "replay"} & {*path.split("/")}
+    ]
     assert len(bounded) >= 6
     for path in bounded:
         answer = service.post(path, content=b" " * (16 * 2**20 + 1), headers=headers)

@@ -17,17 +17,21 @@ import pytest
 
 from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.projection import TopicRecord
-from hmx_pipeline.topology import EVENTS
+from hmx_pipeline.store.atomic_blocks import Blocks, connect
+from hmx_pipeline.store.projection import TopicRecord, commands_of
+from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.topology import ARTIFACTS, EVENTS
 from tests.support.hostile import ALL
 from tests.support.memory import T0, artifact, artifact_as_read, episode, episode_as_read, procedure
 from tests.support.pipeline import create_topics, new_settings
 from tests.support.service import is_problem, remembering
+from tests.support.waiting import PATIENCE_S
 
 httpx2 = pytest.importorskip("httpx2", reason="the MCP SDK brings it")
 mcp = pytest.importorskip("mcp", reason="the MCP SDK is in the lock for development: make venv")
 
 from mcp.client.streamable_http import streamable_http_client  # noqa: E402  where the SDK is
+from mcp.client.subscriptions import ResourceUpdated  # noqa: E402
 
 from hmx_mcp.tools import TOOLS  # noqa: E402
 
@@ -73,7 +77,9 @@ def over(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def within(over: str, url: str, act: Callable[[Any], Awaitable[Any]], mode: str = "auto", **more: str) -> Any:
+def within(
+    over: str, url: str, act: Callable[[Any], Awaitable[Any]], mode: str = "auto", hears: Any = None, **more: str
+) -> Any:
     """What `act` makes of a client whose server runs as a process of its own, or within the service."""
 
     async def run() -> Any:
@@ -81,7 +87,7 @@ def within(over: str, url: str, act: Callable[[Any], Awaitable[Any]], mode: str 
             started = mcp.StdioServerParameters(
                 command=sys.executable, args=["-m", "hmx_mcp"], env=environment(url, **more)
             )
-            async with mcp.Client(started, mode=mode) as client:
+            async with mcp.Client(started, mode=mode, message_handler=hears) as client:
                 return await act(client)
         key = more.get("HMX_API_KEY")
         given = {"Authorization": f"Bearer {key}"} if key else {"X-HMX-Tenant": more.get("HMX_TENANT", "acme")}
@@ -170,6 +176,89 @@ def test_a_hostile_record_fetched_whole_stays_inside_the_quotation(over: str, se
     for result in within(over, str(service.base_url), fetch):
         assert_quoted(text_of(result))
         assert not UNSEEN.search(orjson.dumps(result.structured_content).decode())
+
+
+def test_resources_and_prompts_give_memory_marked_as_the_tools_mark_it(over: str, service: httpx.Client) -> None:
+    async def ask(client: Any) -> tuple[Any, ...]:
+        (rules,) = (await client.list_resources()).resources
+        (record,) = (await client.list_resource_templates()).resource_templates
+        found = (await client.call_tool("fetch", {"id": "a2"})).structured_content
+        read = [await client.read_resource(uri) for uri in (rules.uri, found["url"], "hmx:e1")]
+        prompts = (await client.list_prompts()).prompts
+        given = [
+            await client.get_prompt(one.name, {argument.name: "deploy staging" for argument in one.arguments})
+            for one in prompts
+        ]
+        return [rules, record, *prompts], [one.contents[0].text for one in read], given
+
+    described, read, prompts = within(over, str(service.base_url), ask)
+    assert all(one.title and one.description for one in described)
+    for text in read:
+        assert_quoted(text)
+    for prompt in prompts:
+        (message,) = prompt.messages
+        asked, _, memory = message.content.text.partition("\n\n")
+        assert asked.endswith(": deploy staging")
+        assert "check namespace" in memory
+        assert_quoted(memory)
+
+
+@pytest.mark.parametrize("uri", ["hmx:g1", "hmx:nothing", "hmx://other", "file:///etc/passwd"])
+def test_what_is_no_resource_of_the_tenant_is_an_error(over: str, service: httpx.Client, uri: str) -> None:
+    async def ask(client: Any) -> None:
+        with pytest.raises(mcp.MCPError, match=r"no such resource|memory holds nothing"):
+            await client.read_resource(uri)
+        with pytest.raises(mcp.MCPError, match="start_task"):
+            await client.get_prompt("start_task", {})
+
+    within(over, str(service.base_url), ask)
+
+
+@pytest.mark.filterwarnings("ignore:resources/subscribe")  # which older clients still use
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_who_has_subscribed_is_told_when_a_resource_reads_otherwise(
+    service: httpx.Client, settings: Settings, mode: str
+) -> None:
+    heard = asyncio.Event()
+    name = f"watched-{mode}"
+
+    async def hears(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/resources/updated":
+            assert message.params.uri == f"hmx:{name}"
+            heard.set()
+
+    async def ask(client: Any) -> str:
+        if mode == "legacy":
+            await client.subscribe_resource(f"hmx:{name}")
+            written(settings, name)
+            await asyncio.wait_for(heard.wait(), PATIENCE_S)
+        else:
+            async with client.listen(resource_subscriptions=[f"hmx:{name}"]) as told:
+                written(settings, name)
+                async with asyncio.timeout(PATIENCE_S):
+                    assert await anext(aiter(told)) == ResourceUpdated(uri=f"hmx:{name}")
+        return str((await client.read_resource(f"hmx:{name}")).contents[0].text)
+
+    assert "Deploy staging" in within("stdio", str(service.base_url), ask, mode, hears)
+
+
+def written(settings: Settings, name: str) -> None:
+    """A new artifact, as the materialiser writes it."""
+    with closing(connect(settings.redis_url)) as client:
+        keys = Keys(settings.topic_prefix)
+        blocks, partition = Blocks(client, keys), f"{ARTIFACTS}/0"
+        at = blocks.apply(partition, -1, 0, []).at
+        assert at is not None
+        commands = commands_of(keys, [artifact_as_read(artifact(name), at)])
+        assert blocks.apply(partition, at, at + 1, commands).ours
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_over_http_nothing_can_be_subscribed_and_the_server_says_so(service: httpx.Client, mode: str) -> None:
+    async def ask(client: Any) -> Any:
+        return client.server_capabilities.resources
+
+    assert not within("http", str(service.base_url), ask, mode).subscribe
 
 
 def assert_quoted(text: str) -> None:

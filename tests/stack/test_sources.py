@@ -147,7 +147,7 @@ def test_what_another_consumer_left_is_taken_and_what_cannot_be_sent_holds_nothi
         client.xclaim(stream, "hmx", "gone", 0, [ids[2]], idle=100_000)
         told = hmx(settings, "source", "redis", stream, "--consumer", "me", "--delete", "--until-empty", "--json")
         assert told.exit_code == 0, told.output
-        assert json.loads(told.stdout) == {"events": 4, "too_large": 1}
+        assert json.loads(told.stdout) == {"events": 4, "refused": 1}
         assert client.xlen(stream) == 1, "what is too large stays"
         assert client.xpending(stream, "hmx")["pending"] == 0, "and does not come again"
         client.delete(stream)
@@ -216,7 +216,7 @@ def test_a_jetstream_message_that_cannot_be_sent_is_refused_for_good(settings: S
 
     asyncio.run(send())
     told = hmx(settings, "source", "nats", name, "--url", nats_url, "--until-empty", "--json")
-    assert json.loads(told.stdout) == {"events": 1, "too_large": 1}
+    assert json.loads(told.stdout) == {"events": 1, "refused": 1}
     assert asyncio.run(left()) == (0, 0)
 
 

@@ -339,7 +339,7 @@ CASES = (
     ),
     Case(
         "keys of the index or lists in Redis are deleted, evicted, cut or altered",
-        "The materialiser checks memory with 3 % of a thread, 0.6 % once nothing has come for a minute, and finds it. "
+        "The materialiser checks memory with 3 % of a thread, 0.3 % once nothing has come for a minute, and finds it. "
         "All of memory is built anew, and "
         "packs say `memory_complete: false` meanwhile.",
         '`hmx_materialiser_mended{kind="all"}`, `hmx_provenance_failed`',

@@ -94,6 +94,7 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
     from hmx_pipeline.intake.redaction import redact
     from hmx_pipeline.intake.steps import step_of
     from hmx_pipeline.retrieval.searchable import document, episode_step
+    from hmx_pipeline.retrieval.terms import strings
     from tests.support.records import event
 
     def typed(kind: str) -> Callable[[dict[str, Any]], Any]:
@@ -116,6 +117,7 @@ def of_events() -> dict[str, Callable[[dict[str, Any]], Any]]:
         "redact": lambda content: redact({**event(), "content": content}),
         "notes": lambda content: notes("message", content),
         "document": searched,
+        "strings": lambda content: list(strings(content)),
         **{f"step_of {kind}": typed(kind) for kind in [*EVENT_TYPES, "x-acme-thing"]},
     }
 
@@ -185,7 +187,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         plain_statements.spelt_out, plain_statements.clauses, plain_statements.without_trail, forms.negation_first,
         claim_names.value_of, pasted.without_pasted, asserted.asserted, corrections.comment_text,
         plain_statements.spoken, plain_statements.stated, plain_statements.plainly, classifier.scores,
-        classifier.features, classifier.buckets,
+        classifier.buckets,
         rules.policy, rules.listed, cues.cue, normal_forms.words_within, normal_forms.family, updates.updates,
         claims.policy_claim, searchable.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         pack_echo.own_words, commands.simple_commands, commands.whole_line, commands.wordlike, commands.is_option,

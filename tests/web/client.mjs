@@ -33,7 +33,7 @@ export class Hippocortex {
     };
     const signal = AbortSignal.timeout(this.#config.timeoutMs);
     const answer = await fetch(this.#config.baseUrl + path, { method, headers, signal, body: JSON.stringify(body) })
-      .catch(error => { throw new HippocortexError("network_error", error.message, 0); });
+      .catch(error => { throw new HippocortexError("network_error", `${error.message}: ${error.cause?.code ?? error.cause}`, 0); });
     const said = await answer.json();
     if (said.ok && !said.error) return said.data;
     throw new HippocortexError(said.error?.code ?? "unknown_error", said.error?.message ?? "", answer.status, said.error?.details);

@@ -18,8 +18,7 @@ from hmx_pipeline.compiler.registry import ARTIFACT_TYPES, KINDS
 from hmx_pipeline.contracts.artifact import Artifact, Status
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.retrieval.searchable import strings
-from hmx_pipeline.retrieval.terms import terms
+from hmx_pipeline.retrieval.terms import strings, terms
 from hmx_pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern, state_key
 from hmx_pipeline.stages.state_tables import StateRecord, latest
 

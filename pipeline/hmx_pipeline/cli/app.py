@@ -71,7 +71,7 @@ MODULES: Final = {
     "knowledge": {"knowledge": "Lists, confirms, corrects and retracts what memory knows."},
     "receipt": {"receipt": "Verifies receipts of erasures, offline."},
     "dlq": {"dlq": "Shows rejected records by reason: how many, an example, and what to do about them."},
-    "source": {"source": "Feeds the events topic from another queue; each message is one event."},
+    "source": {"source": "Feeds the events topic from another queue."},
     "topics": {"topics": "Compares topics/*.yaml with the cluster, and applies the difference."},
     "keys": {"keys": "Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."},
     "tenant": {"tenant": "Sets what a tenant's subjects share, whom it trusts, what it keeps."},

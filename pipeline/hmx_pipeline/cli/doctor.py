@@ -266,5 +266,4 @@ def _asked(ask: Callable[[], T]) -> T | str:
     """The answer, or why there is none."""
     from hmx_pipeline.queries.pipeline_status import explained
 
-    found = explained(ask)
-    return found.removeprefix("no answer: ") if isinstance(found, str) else found
+    return explained(ask)

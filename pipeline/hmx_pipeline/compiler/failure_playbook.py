@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural
+from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural, worked
 from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
@@ -27,6 +27,7 @@ from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcom
 from hmx_pipeline.contracts.pack import Section
 from hmx_pipeline.segments.action_names import ASK, EDIT, blamed, mutates, phrase_of, silent, tool_of, verb_of, words_of
 from hmx_pipeline.segments.intent import stem
+from hmx_pipeline.segments.lexicon import word_set
 from hmx_pipeline.segments.masking import mask, mask_ids, readable, sentence, shorten
 from hmx_pipeline.segments.pairing import Action
 
@@ -45,8 +46,7 @@ _SIDE: Final = 5  # fewest failed tries, and successful ones, from which prevent
 _CHANCE: Final = 0.01
 _SHOWN: Final = 5
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
-_OF_COURSE: Final = "error exception failed failure command tool"
-_GENERAL: Final = frozenset(f"{_OF_COURSE} process exit code status non zero nonzero".split())
+_GENERAL: Final = word_set("error exception failed failure command tool process exit code status non zero nonzero")
 """Words in an error class that say nothing specific."""
 _PROGRAM: Final = re.compile(r"^<(?:id|path)>: ")
 _PASSES: Final = re.compile(
@@ -173,8 +173,9 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     acts, slots = _whole_acts(contributions)
     ways_out = recoveries(contributions, acts)
     active = all(need.met for need in _needs(contributions, ways_out))
-    recovery_steps = [f"{way.words} ({way.how_often})" for way in ways_out]
-    recovery_actions = [f"{way.acts} ({way.how_often})" for way in ways_out]
+    often = [worked(way.counts.successes, way.counts.sessions) for way in ways_out]
+    recovery_steps = [f"{way.words} ({times})" for way, times in zip(ways_out, often, strict=True)]
+    recovery_actions = [f"{way.acts} ({times})" for way, times in zip(ways_out, often, strict=True)]
     return Finding(
         title=_title(pattern, verb),
         summary=(
@@ -289,11 +290,9 @@ def _title(pattern: str, verb: str) -> str:
 
 def _triggers(contributions: Sequence[Contribution], verb: str) -> list[str]:
     before, share = most_frequent(c.body["before"] for c in contributions)
-    conditions = []
-    if verb and before and share >= _MOST:
-        how = "again" if before == verb else f"right after {phrase_of(before)}"
-        conditions.append(f"{sentence(phrase_of(verb))} {how}")
-    return conditions
+    if not (verb and before and share >= _MOST):
+        return []
+    return [f"{sentence(phrase_of(verb))} {'again' if before == verb else f'right after {phrase_of(before)}'}"]
 
 
 def _severity(contributions: Sequence[Contribution]) -> str:
@@ -322,11 +321,12 @@ def _prevention(contributions: Sequence[Contribution], verb: str) -> list[str]:
         return []
     said = set(words_of(contributions[0].body["surface"]))
     strategies = []
-    for step in sorted({step for before in (*good, *bad) for step in before if not said.issuperset(words_of(step))}):
+    steps = {step for before in (*good, *bad) for step in before}
+    for step in sorted(step for step in steps if not said.issuperset(words_of(step))):
         with_good, with_bad = sum(step in b for b in good), sum(step in b for b in bad)
         mostly = 2 * with_good >= len(good) and wilson(with_good, len(good)) > 1 - wilson(len(bad) - with_bad, len(bad))
         chance = by_chance(with_good, len(good), with_bad, len(bad))
-        if step not in (EDIT, ASK) and mostly and chance <= _CHANCE:
+        if step not in (EDIT, ASK) and mostly and chance * len(steps) <= _CHANCE:
             told = (
                 f"{sentence(phrase_of(step))} first: done before {with_good} of {plural(len(good), 'try', 'tries')} to"
             )

@@ -3,8 +3,8 @@
 Input: a failed action among those of its segment, or all contributions of one failure. Output: what followed, or
 recoveries, best first. A recovery is what was changed between the failure and the next try of the same action, or
 another action to the same end: one with a similar name, or of the same phase and with a value of the failed one. If
-something was changed before, the other action proves nothing. A try that works proves a recovery. Without one, only the
-outcome of the segment counts. A recovery is worth telling if it names what to run: a whole action, or arguments.
+something was changed before, the other action proves nothing. Only a try that works proves a recovery. One is worth
+telling if it names what to run: a whole action, or arguments.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.artifact_text import and_list, worked
+from hmx_pipeline.compiler.artifact_text import and_list
 from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally
 from hmx_pipeline.contracts.bounded_cache import remembered
@@ -22,7 +22,6 @@ from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome, Step
 from hmx_pipeline.contracts.limits import MB, STEP_VALUES
 from hmx_pipeline.segments.action_names import ASK, EDIT, mutates, phase_of, phrase_of, verb_of, words_of
 from hmx_pipeline.segments.commands import simple_commands, wordlike
-from hmx_pipeline.segments.intent import verb_class
 from hmx_pipeline.segments.masking import sentence
 from hmx_pipeline.segments.pairing import Action
 
@@ -30,7 +29,6 @@ HELPED: Final = 2
 _PATH: Final = 6  # most different steps between an error and the next try
 _LATER: Final = "later"
 _TRIED: Final = {"same": " unchanged", "again": "", "changed": " with other arguments"}
-_LOOKS: Final = 2
 _ALIKE: Final = 0.5  # share of common words from which two tools count as similar
 _SHOWN: Final = 5
 _SHOWN_ONCE: Final = 2
@@ -48,8 +46,8 @@ Arguments = Mapping[str, str]
 class After(NamedTuple):
     steps: tuple[str, ...]
     again: str
-    """How the action was retried: `same` or `changed` arguments, `again`, or the similar verb; empty if it was not.
-    `later`: too many steps lie between to know what helped."""
+    """How it was retried: `same` or `changed` arguments, `again`, or the similar verb; empty if it was not. `later`:
+    too many steps lie between to know what helped."""
     worked: bool
     rests_on: tuple[int, ...]
     changed: tuple[str, ...] = ()
@@ -68,23 +66,19 @@ def after(at: int, done: Sequence[Action], steps: Sequence[Step], outcome: Segme
         action = done[i]
         if action.asked:
             path.setdefault(ASK, i)
-        if (action.verb == failed.verb and _keeps(given, arguments(action, steps))) or (
-            action.verb != failed.verb
-            and not any(map(mutates, path))
-            and _to_the_same_end(failed, given, action, steps)
-        ):
+        again = action.verb == failed.verb
+        unchanged = again or not any(map(mutates, path))
+        if unchanged and (_keeps if again else _to_the_same_end)(failed, given, action, steps):
             if len(path) > _PATH:
                 return After((), _LATER, action.ok is not False, (i,))
             rests_on = (*path.values(), i)
-            if action.verb != failed.verb:
+            if not again:
                 return After(tuple(path), action.verb, action.ok is not False, rests_on)
-            again, changed = _again(given, arguments(action, steps), all_known=_known(failed, given))
-            return After(tuple(path), again, action.ok is not False, rests_on, changed)
+            how, changed = _again(given, arguments(action, steps), all_known=_known(failed, given))
+            return After(tuple(path), how, action.ok is not False, rests_on, changed)
         if action.verb and action.ok is not False and len(path) <= _PATH:
             path.setdefault(action.verb, i)
-    tried = list(path)[: _detour(list(path))]
-    worked = bool(tried) and outcome is SegmentOutcome.SUCCESS
-    return After(tuple(tried), "", worked, tuple(path[step] for step in tried))
+    return After((), "", bool(path) and outcome is SegmentOutcome.SUCCESS, ())
 
 
 def arguments(action: Action, steps: Sequence[Step]) -> Arguments:
@@ -111,21 +105,19 @@ def _to_the_same_end(failed: Action, given: Arguments, action: Action, steps: Se
     return bool(own) and len(own & _names(arguments(action, steps))) >= _ALIKE * len(own)
 
 
-def _keeps(old: Arguments, new: Arguments) -> bool:
+def _keeps(failed: Action, given: Arguments, action: Action, steps: Sequence[Step]) -> bool:
     """Return True if it keeps a name or a value of the failed action, or that had none. `tool --version` is no try of
     `tool build x`."""
-    before, now = ({*given.values(), *(name for name in given if not name.isdigit())} for given in (old, new))
-    program = {old.get("1", "")} if old.get("0") != old.get("1") else before
-    return before <= program or not before.isdisjoint(now - program)
+    program = {given.get("0"), given.get("1"), *words_of(failed.verb)} if failed.role is not Role.CALL else set[str]()
+    before, now = (
+        {each for name, value in own.items() if value not in program for each in (value, name) if not each.isdigit()}
+        for own in (given, arguments(action, steps))
+    )
+    return not before or not before.isdisjoint(now)
 
 
 def _names(given: Arguments) -> set[str]:
     return {value for value in given.values() if len(value) >= _LETTERS and " " not in value and not wordlike(value)}
-
-
-def _detour(steps: Sequence[str]) -> int:
-    """Return how many steps helped if there was no retry: up to the first change, else the next few reads."""
-    return next((i for i, verb in enumerate(steps, 1) if mutates(verb)), _LOOKS)
 
 
 def _known(action: Action, given: Arguments) -> bool:
@@ -162,15 +154,11 @@ class Recovery(NamedTuple):
     telling: bool
     """True if it says what to do, and that is done more than anyway and helps more than another try."""
 
-    @property
-    def how_often(self) -> str:
-        return worked(self.counts.successes, self.counts.sessions)
-
 
 def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = MappingProxyType({})) -> list[Recovery]:
     """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
-    What only was tried again is left out where something tells more, and what never was where a try has proved another
-    way. What worked once only is shown where nothing worked twice. `acts`: by verb the whole action."""
+    What only was tried again is left out where something tells more. What worked once only is shown where nothing
+    worked twice. `acts`: by verb the whole action."""
     tried: dict[_RecoveryPath, dict[str, bool]] = {}
     forms: dict[_RecoveryPath, list[Mapping[str, Any]]] = {}
     for c in contributions:
@@ -183,15 +171,13 @@ def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = 
                 forms.setdefault(way, []).append({**after, "changed": changed})
     verb = contributions[0].body["verb"]
     anyway = _anyway(contributions)
-    proven = any(way.again and sum(seen.values()) >= HELPED for way, seen in tried.items())
     found = []
     for way, seen in tried.items():
         usual, counts = _usual([tuple(after["steps"]) for after in forms[way]]), tally(seen.items())
         changed = _changed(forms[way])
         words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts, changed)
-        others = tally((s, ok) for w, own in tried.items() if w != way and _plain(w, way) for s, ok in own.items())
-        beats = way.again not in ("", *_TRIED) or not others.sessions or counts.bound > others.bound
-        beats = beats and not (proven and not way.again)
+        others = tally((s, ok) for w, own in tried.items() if w != way and _plain(w) for s, ok in own.items())
+        beats = way.again not in _TRIED or not others.sessions or counts.bound > others.bound
         telling = bool(verb) and beats and _telling(way, forms[way], counts, changed, anyway, acts, contributions[0])
         found.append(Recovery(words, whole, counts, list(seen.items()), telling))
     ranked = sorted(
@@ -208,22 +194,15 @@ class _RecoveryPath(NamedTuple):
 
 
 def _way(steps: Sequence[str], again: str) -> _RecoveryPath | None:
-    """Return the identity of a recovery: its changes, else all its steps. None if it only reads until the goal is
-    reached, or gives up."""
-    if again == _LATER or (
-        not again and any(verb_class(word) == "cancel" for step in steps for word in words_of(step))
-    ):
+    """Return the identity of a recovery: its changes, else all its steps. None without another try close by."""
+    if again in ("", _LATER):
         return None
-    changes = tuple(step for step in steps if mutates(step))
-    if changes:
-        return _RecoveryPath(changes, again)
-    return _RecoveryPath(tuple(steps), again) if again else None
+    return _RecoveryPath(tuple(step for step in steps if mutates(step)) or tuple(steps), again)
 
 
-def _plain(way: "_RecoveryPath", beside: "_RecoveryPath") -> bool:
-    """Return True for what this is to be better than: just another try; for what was never tried again, anything else
-    that was not."""
-    return not way.steps and way.again in _TRIED if beside.again else not way.again
+def _plain(way: "_RecoveryPath") -> bool:
+    """Return True for just another try, which others are to be better than."""
+    return not way.steps and way.again in _TRIED
 
 
 def _anyway(contributions: Sequence[Contribution]) -> list[set[str]]:
@@ -242,8 +221,8 @@ def _telling(
     acts: Mapping[str, str],
     one: Contribution,
 ) -> bool:
-    """Return True if it names an action or arguments that the error does not name, and that are not as usual before any
-    try and after other failures. Another try tells something if nothing else was needed."""
+    """Return True if it names an action or arguments that neither the error nor what failed has, and that are not as
+    usual before any try and after other failures. Another try tells something if nothing else was needed."""
     if way.again == "same" and not way.steps:
         return counts.successes >= _ALONE
     good = [{*after["steps"], after["again"]} for after in seen if after["worked"]]
@@ -252,7 +231,7 @@ def _telling(
         named = [*changed, *(acts[verb] for verb in (one.body["verb"],) if verb in acts)]
     elif way.again not in _TRIED and way.again not in acts:
         named = []
-    said = set(words_of(one.body["surface"]))
+    said = set(words_of(f"{one.body['surface']} {one.body.get('failed', ())}"))
     return any(not said.issuperset(words_of(text)) for text in named)
 
 
@@ -287,8 +266,8 @@ def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str], 
         tried["changed"] = f"try again with {and_list(changed)}"
     if verb in acts:
         tried["changed"] = f"{named(verb)} instead" + (f", with {and_list(changed)}" if changed else "")
-    last = [tried.get(again) or f"{named(again)} instead"] if again else []
-    return sentence(", then ".join([*map(named, steps), *last]))
+    last = tried.get(again) or f"{named(again)} instead"
+    return sentence(", then ".join([*map(named, steps), last]))
 
 
 def _words(steps: Sequence[str], again: str, verb: str) -> str:
@@ -296,5 +275,4 @@ def _words(steps: Sequence[str], again: str, verb: str) -> str:
     if not verb:
         return "Try again"
     tried = {how: f"{phrase_of(verb)} again{than}" for how, than in _TRIED.items()}
-    last = [tried.get(again) or f"{phrase_of(again)} instead"] if again else []
-    return sentence(", then ".join([*map(phrase_of, steps), *last]))
+    return sentence(", then ".join([*map(phrase_of, steps), tried.get(again) or f"{phrase_of(again)} instead"]))

@@ -17,6 +17,7 @@ recognises these and decides nothing else. All other events are checked as above
 """
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Never
 
@@ -81,6 +82,8 @@ _SHALLOW_BYTES: Final = 2 * NESTING
 _NESTED: Final = frozenset((dict, list))
 _PLAIN_BYTES: Final = METADATA_BYTES // 8
 """In events of at most this size no part can exceed its limit."""
+_Read = tuple[bytes, dict[str, Any], Envelope, int, bytes, bytes]
+"""Of an event on the fast path: value, fields, envelope, instant, dump, and the bytes that can hold a secret."""
 _dump: Final = partial(orjson.dumps, option=orjson.OPT_SORT_KEYS)
 _validate: Final = Event.__pydantic_validator__.validate_python
 
@@ -93,8 +96,22 @@ class _RejectedError(Exception):
 
 def decode(value: bytes | None) -> Accepted | Rejection:
     """Decode a record's value; see the module."""
+    return decode_each((value,))[0]
+
+
+def decode_each(values: Sequence[bytes | None]) -> list[Accepted | Rejection]:
+    """Decode the values of several records. All are looked at in a row, because the tables of a search for secrets are
+    larger than the processor's first cache: between other work a look takes three times as long."""
+    read = [_read(value) for value in values]
+    texts = [one[-1] if one is not None else b"" for one in read]
+    wanted = [_wants_a_look(text) for text in texts]
+    tokens = [holds_token(text) for text in texts]
+    return list(map(_outcome, values, read, wanted, tokens))
+
+
+def _outcome(value: bytes | None, read: _Read | None, wanted: bool, token: bool) -> Accepted | Rejection:
     try:
-        accepted = _plain(value) or _decode(value)
+        accepted = (_plain(*read, wanted=wanted, token=token) if read is not None else None) or _decode(value)
     except _RejectedError as rejected:
         return rejected.rejection
     return _minted(accepted) if accepted.fields["metadata"].get(SEQUENCE_MEANS) == ARRIVAL else accepted
@@ -105,8 +122,8 @@ def _minted(accepted: Accepted) -> Accepted:
     return msgspec.structs.replace(accepted, digest=_digest(dump, _odd_numbers(dump)), arrival=True)
 
 
-def _plain(value: bytes | None) -> Accepted | None:
-    """Decode on the fast path. Every check of `_decode` holds, or None is returned."""
+def _read(value: bytes | None) -> _Read | None:
+    """Begin the fast path: every check of `_decode` that needs no look at the texts holds, or None is returned."""
     if value is None or len(value) > _PLAIN_BYTES:
         return None
     try:
@@ -131,25 +148,35 @@ def _plain(value: bytes | None) -> Accepted | None:
         or (instant := parse_instant(event.timestamp)) is None
     ):
         return None
-    dump, odd = _dump(fields), False
+    dump = _dump(fields)
+    if len(dump) != size:
+        return value, fields, event, instant, dump, dump
+    # of most events all that can hold a secret are content and metadata
+    alone = event.source is ABSENT and event.tags is ABSENT and event.provenance_ref is ABSENT
+    return value, fields, event, instant, dump, parts if alone else value
+
+
+def _plain(
+    value: bytes, fields: dict[str, Any], event: Envelope, instant: int, dump: bytes, looked_at: bytes,
+    *, wanted: bool, token: bool,
+) -> Accepted | None:  # fmt: skip
+    """End the fast path. The other checks of `_decode` hold, too, or None is returned."""
+    odd = False
     paths: tuple[str, ...] = ()
-    same = len(dump) == size
-    looked_at = dump
-    if same:  # of most events all that can hold a secret are content and metadata
-        alone = event.source is ABSENT and event.tags is ABSENT and event.provenance_ref is ABSENT
-        looked_at = parts if alone else value
-    if _wants_a_look(looked_at) or in_other_letters(looked_at):
+    if wanted or token or in_other_letters(looked_at):
         odd = _odd_numbers(dump)
         if _may_be_inexact(value, dump, odd):
             return None
-        fields, paths = _redacted(fields, looked_at)
+        fields, paths = _redacted(fields, looked_at, token)
         if paths:
             value = orjson.dumps(fields)
-            event, content, metadata, dump = read_envelope(value), fields["content"], fields["metadata"], _dump(fields)
+            event, dump = read_envelope(value), _dump(fields)
             odd = _odd_numbers(dump)
-    elif not same and _may_be_inexact(value, dump, odd):
+    elif looked_at is dump and _may_be_inexact(value, dump, odd):
         return None
-    if (inner > ID_BYTES or paths) and (_is_long(content.get(_CALL_ID)) or _is_long(metadata.get(SUBJECT_ID))):
+    content = fields["content"]
+    long = paths or len(looked_at) > ID_BYTES
+    if long and (_is_long(content.get(_CALL_ID)) or _is_long(fields["metadata"].get(SUBJECT_ID))):
         return None
     return Accepted(
         event, fields, value, instant, _digest(dump, odd), paths, notes(event.event_type, content),
@@ -184,11 +211,11 @@ def _decode(value: bytes | None) -> Accepted:
     unknown = parsed.keys() - _FIELDS.keys()
     event = _validated({name: parsed[name] for name in parsed if name in _FIELDS} if unknown else parsed)
     if unknown and version.minor == 0:
-        raise _unknown(_redacted(parsed, dump)[0])  # redacted first, because a name may be a secret
+        raise _unknown(_redacted(parsed, dump, holds_token(dump))[0])  # redacted first, because a name may be a secret
     _check_inner_ids(parsed)
     if len(value) > _PLAIN_BYTES:
         _check_sizes(parsed, len(value))
-    fields, paths = _redacted(parsed, dump)
+    fields, paths = _redacted(parsed, dump, holds_token(dump))
     if paths:
         _check_inner_ids(fields)  # a redaction mark may be longer than what it replaces
         dump = _dump(fields)
@@ -352,8 +379,7 @@ def _reason(name: str, kind: str, inside: bool, given: Any) -> Reason:
     return _OWN_REASON.get(name, Reason.EMPTY_FIELD)
 
 
-def _redacted(parsed: dict[str, Any], dump: bytes) -> tuple[dict[str, Any], tuple[str, ...]]:
-    token = holds_token(dump)
+def _redacted(parsed: dict[str, Any], dump: bytes, token: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     if not (token or suspicious(dump)):
         return parsed, ()
     try:

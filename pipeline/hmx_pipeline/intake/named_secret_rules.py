@@ -20,13 +20,14 @@ NUMERIC: Final = re.compile(r"[0-9][0-9.,_]*", re.ASCII)
 class NamedRule(NamedTuple):
     """A rule for all secret words. Its pattern for one word is compiled when a text first needs it."""
 
+    shape: str
     holds: Callable[[str], bool]
     pattern: str
     replacement: Callable[[re.Match[str]], str]
 
 
 def _named(shape: str, pattern: str, secret: Callable[[re.Match[str]], bool]) -> NamedRule:
-    return NamedRule(finder(shape, strict=True), pattern, value_if(secret))
+    return NamedRule(shape, finder(shape, strict=True), pattern, value_if(secret))
 
 
 _COMPILED: Final[dict[tuple[str, str], re.Pattern[str]]] = {}
@@ -190,7 +191,8 @@ may_assign: Final = finder(
     rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
     strict=True,
 )
-"""Returns True if a rule might match; a single search for all of them."""
+"""Returns True if a secret word stands where a rule expects it."""
+ASSIGNED_SHAPES: Final = tuple(rule.shape for rule in _ASSIGNED)
 
 
 def assigned(text: str, work: Work) -> str:

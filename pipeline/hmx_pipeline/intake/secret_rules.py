@@ -9,10 +9,10 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from hmx_pipeline.intake.named_secret_rules import UNNAMED_ROUGHLY, assigned, may_assign, unnamed
+from hmx_pipeline.intake.named_secret_rules import ASSIGNED_SHAPES, UNNAMED_ROUGHLY, assigned, may_assign, unnamed
 from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
 from hmx_pipeline.intake.secret_names import OWNERS, WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
-from hmx_pipeline.intake.secret_tokens import SHORTER_ANCHORS, holds_token_in, without_tokens
+from hmx_pipeline.intake.secret_tokens import holds_token_in, without_tokens
 from hmx_pipeline.intake.spoken_secrets import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
 from hmx_pipeline.intake.spoken_secrets import WORDS as SPOKEN_WORDS
 
@@ -150,10 +150,10 @@ FIRST_LOOK: Final = (
     r"|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]]))|-(?:pass|auth|key|pw)[ =]",
     UNNAMED_ROUGHLY,
     f"({'|'.join(map(literal, _COMMANDS))})",
-    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u", *SHORTER_ANCHORS,
+    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u",
 )  # fmt: skip
-"""Patterns of a single scan that most events pass: what a dump contains if `suspicious` or `holds_token` matches. They
-need few automaton states; otherwise the engine's 2 MB state cache would be rebuilt for each event."""
+"""Patterns of a single scan that most events pass: what a dump contains if `suspicious` matches. They need few
+automaton states, which fit into a processor's cache."""
 _other_letters: Final = finder(f"[{_WIDE}{_INVISIBLE}]")
 
 
@@ -171,11 +171,14 @@ def doubtful(text: str, *, tokens: bool = True) -> bool:
     return len(text) >= _SHORTEST and (_odd(text) or (tokens and holds_token_in(text)))
 
 
-_may_carry: Final = finder(
+_carries: Final = finder(
     *map(literal, (*_COMMANDS, "bearer", "Bearer", "BEARER", "SSWORD", "ssword", "secret ", "SECRET ", "p:", "pass:", "PASS:")),
     r"-(?:pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
 )  # fmt: skip
-"""Returns True if a rule for commands, statements or protocols may match."""
+"""Returns True if a text names a command, statement or protocol that carries a secret."""
+_may_assign: Final = finder(*ASSIGNED_SHAPES, *(rule.shape for rule in _HEADERS), strict=True)
+_may_carry: Final = finder(*(rule.shape for rule in _CARRIED), strict=True)
+"""One look for all rules, which seldom match. The tables of each are read anew from memory."""
 
 
 def without_secrets(text: str, *, tokens: bool = True, work: Work = free) -> str:
@@ -198,10 +201,10 @@ def _clean(text: str, tokens: bool, work: Work) -> str:
     """Apply the rules until nothing changes: a removed secret may have hidden the start of another."""
     for _ in range(_PASSES):
         before = text
-        if may_assign(text):
+        if _may_assign(text) and may_assign(text):
             text = assigned(_applied(_HEADERS, text, work), work)
         text = unnamed.applied(text, work)
-        if _may_carry(text):
+        if _may_carry(text) and _carries(text):
             text = _applied(_CARRIED, text, work)
         if tokens:
             text = without_tokens(text, work)

@@ -79,15 +79,21 @@ def taker(kind: SecretKind) -> _Taker:
     return _Taker(kind)
 
 
-_ANCHORS: Final = _anchors(KINDS)
+ANCHORS: Final = _anchors(KINDS)
 _COUNTED: Final = re.compile(r"\{([0-9]+)\}")
 _ENOUGH: Final = 9
-SHORTER_ANCHORS: Final = tuple(_COUNTED.sub(lambda n: f"{{{min(int(n[1]), _ENOUGH)}}}", one) for one in _ANCHORS)
+_may_hold_token: Final = finder(*(_COUNTED.sub(lambda n: f"{{{min(int(n[1]), _ENOUGH)}}}", one) for one in ANCHORS))
 """The same with shorter repetitions, because the engine keeps a state per repetition."""
-holds_token: Final = finder(*_ANCHORS)
-"""Returns True if an event's dump may contain a credential."""
-holds_token_in: Final = finder(*_ANCHORS, strict=True)
-"""The same for a text."""
+_holds_token: Final = finder(*ANCHORS)
+
+
+def holds_token(dump: bytes) -> bool:
+    """Return True if an event's dump may contain a credential."""
+    return _may_hold_token(dump) and _holds_token(dump)
+
+
+holds_token_in: Final = finder(*ANCHORS, strict=True)
+"""Returns True if a text may contain a credential."""
 _GROUP: Final = 12
 _GROUPS: Final = [
     (finder(*_anchors(KINDS[at : at + _GROUP]), strict=True), KINDS[at : at + _GROUP])

@@ -41,9 +41,9 @@ def explained(ask: Callable[[], T]) -> T | str:
     try:
         return ask()
     except KafkaException as error:
-        return f"no answer: Kafka: {error.args[0].str()}"
+        return f"Kafka does not answer: {error.args[0].str()}"
     except (TopicsError, StoreUnavailableError, TornStateError, TimeoutError, SettingsError) as error:
-        return f"no answer: {error}"
+        return str(error)
 
 
 def counted(stages: Mapping[str, Json]) -> dict[str, list[Json]]:

@@ -6,7 +6,7 @@ Messages and failures are indexed; the raw output of successful actions is not.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant, utc
 from hmx_pipeline.intake.steps import EXTRACTED_KEY, step_of, usable_tags
 from hmx_pipeline.retrieval.memory_index import Corrected
-from hmx_pipeline.retrieval.terms import shapes, terms
+from hmx_pipeline.retrieval.terms import shapes, strings, terms
 from hmx_pipeline.segments.lexicon import PLEASANTRIES
 
 TEXT: Final = 2_000
@@ -244,15 +244,3 @@ def knowledge_time(record: Mapping[str, Any]) -> int:
     """Return when the record began to hold, in milliseconds; 0 if unknown."""
     instant = parse_instant(record["validity"]["start"])
     return 0 if instant is None else instant // NS_PER_MS
-
-
-def strings(value: Any) -> Iterator[str]:
-    """Yield the texts in a JSON value, in the order of their keys."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key in sorted(value):
-            yield from strings(value[key])
-    elif isinstance(value, list):
-        for item in value:
-            yield from strings(item)

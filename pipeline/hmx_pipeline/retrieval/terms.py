@@ -5,8 +5,9 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import Stemmer
 
@@ -110,3 +111,15 @@ class _TermCache(dict[str, list[str]]):
 
 
 _KNOWN: Final = _TermCache()
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value, in the order of their keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from strings(value[key])
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)

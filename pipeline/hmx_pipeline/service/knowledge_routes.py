@@ -116,9 +116,10 @@ def _archived(request: Request, tenant: str, artifact_id: str, reason: str) -> N
     if found is None:
         raise missing(request, "artifact")
     let_decide(request, None)
-    if found["status"] != Status.ACTIVE:
-        raise ProblemError(ProblemKind.INVALID_REQUEST, f"it is {found['status']}: only an active one can be archived")
-    pattern = found["metadata"]["pattern"]
+    pattern = found["metadata"].get("pattern")
+    if found["status"] != Status.ACTIVE or pattern is None:
+        detail = f"it is {found['status']}: only an active one that was compiled here can be archived"
+        raise ProblemError(ProblemKind.INVALID_REQUEST, detail)
     with deciding():
         append_archive(
             request.app.state.settings,

@@ -64,8 +64,8 @@ class Source(Protocol):
 class FeedReport(NamedTuple):
     events: int
     """Messages that Kafka has; those that came twice count twice."""
-    too_large: int
-    """Messages above the topic's limit, which were refused: they do not come again."""
+    refused: int
+    """Messages that can never be taken; they do not come again."""
 
 
 class FeedHealth:
@@ -124,7 +124,7 @@ def feed(
                 stop.wait(RETRY_S)
                 continue
             METRICS.source_events.inc(len(fitting))
-            report = FeedReport(report.events + len(fitting), report.too_large + len(taken) - len(fitting))
+            report = FeedReport(report.events + len(fitting), report.refused + len(taken) - len(fitting))
     return report
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.rejections import Rejection
 from hmx_pipeline.intake.accepted import Accepted
-from hmx_pipeline.intake.decode import decode
+from hmx_pipeline.intake.decode import decode_each
 from hmx_pipeline.stages.fold import Record, Tx
 
 _RECORDS: Final = 128
@@ -23,7 +23,7 @@ _BYTES: Final = 256 * KB
 class ReadingAhead:
     def __init__(self) -> None:
         self._batch: Iterable[Record] = ()
-        self._decoded: dict[int, Accepted | Rejection] = {}
+        self._decoded: dict[int, Accepted | Rejection | None] = {}
         """By offset."""
 
     def decoded(self, tx: Tx, record: Record) -> Accepted | Rejection:
@@ -34,13 +34,16 @@ class ReadingAhead:
         if not self._decoded:
             self._read_on(tx)
         found = self._decoded.pop(record.offset, None)
-        return decode(record.value) if found is None else found
+        return decode_each((record.value,))[0] if found is None else found
 
     def _read_on(self, tx: Tx) -> None:
-        size = 0
+        size, offsets, values = 0, [], []
         for record in islice(tx.coming, _RECORDS):
-            with suppress(Exception):  # raised again in the record's turn
-                self._decoded[record.offset] = decode(record.value)
+            offsets.append(record.offset)
+            values.append(record.value)
             size += len(record.value or b"")
             if size > _BYTES:
                 break
+        self._decoded = dict.fromkeys(offsets)
+        with suppress(Exception):  # each is decoded in its own turn then
+            self._decoded = dict(zip(offsets, decode_each(values), strict=True))

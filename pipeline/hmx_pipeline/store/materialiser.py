@@ -46,12 +46,12 @@ from hmx_pipeline.topology import ERASURES, MATERIALISED
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 ANSWER_S: Final = 10.0
-READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 2_000}
+READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 250}
 """The broker holds a fetch that long while nothing comes, and answers at once when something does. With 20 ms, as for
 whoever waits for the end of a partition, an idle broker takes twice the CPU."""
 CHECK_S: Final = 1.0
 QUIET_S: Final = 60.0
-QUIET_CHECK_S: Final = 5.0
+QUIET_CHECK_S: Final = 10.0
 """How often an idle process checks Redis and Kafka for changes, and how often once nothing has come for QUIET_S."""
 SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
 """Lag from which an idle process helps with a partition that another one fills."""

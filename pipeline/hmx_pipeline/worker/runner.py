@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
 from faust.types import TP
@@ -68,6 +69,7 @@ class Runner:
         self._epochs = itertools.count(1)
         self._suspecting, self._calm = asyncio.Lock(), asyncio.Event()
         self._calm.set()
+        self._came = asyncio.Event()
         self.partitions: dict[TP, OwnedPartition] = {}
         self.was_assigned = False
         self.last_progress = time.monotonic()
@@ -83,6 +85,12 @@ class Runner:
         """Returns how long no record has come, nor a partition been restored."""
         latest = (max(each.last_record or 0.0, each.restored_at) for each in self.partitions.values())
         return time.monotonic() - max(latest, default=self.last_progress)
+
+    async def stirred(self, at_most_s: float) -> None:
+        """Waits for the next record."""
+        self._came.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._came.wait(), at_most_s)
 
     def progress(self) -> None:
         self.last_progress = time.monotonic()
@@ -126,6 +134,7 @@ class Runner:
         if partition is None or batch.epoch != partition.epoch:
             return False
         partition.last_record = time.monotonic()
+        self._came.set()
         partition.queued += 1
         return True
 

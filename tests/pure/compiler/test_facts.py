@@ -319,6 +319,19 @@ def stands(*segments: Script) -> list[str]:
     return [record.text for own in made.values() for record in records(own)]
 
 
+def test_what_an_agent_says_to_itself_while_it_works_stands_when_it_is_said_again() -> None:
+    def working(session: str, *then: str) -> Script:
+        one = Script(session)
+        one.user("Please mend the parser")
+        one.agent("SymPy usually uses `bin/test`.")
+        one.tools(then)
+        return one
+
+    assert stands(working("s1", "read_file")) == []
+    assert stands(working("s1")) == ["SymPy usually uses bin/test"]
+    assert stands(working("s1", "read_file"), working("s2", "read_file")) == ["SymPy usually uses bin/test"]
+
+
 def asked(text: str, then: str, session: str = "s1", before: str = "") -> Script:
     """One message, and what the agent does next: edits a file, calls a tool, or nothing."""
     one = Script(session)

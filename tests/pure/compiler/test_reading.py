@@ -234,7 +234,8 @@ def test_what_has_no_name_in_general_is_left_open_and_names_of_programs_tell_not
     ]
 
 
-def test_to_give_up_what_was_wanted_is_no_way_out() -> None:
+def test_what_was_never_tried_again_is_no_way_out() -> None:
+    """That the session went well proves none of what was done."""
     runs = []
     for number in range(4):
         one = Script(f"s{number}")
@@ -243,7 +244,8 @@ def test_to_give_up_what_was_wanted_is_no_way_out() -> None:
         one.feedback("positive")
         runs.append(one)
     (found,) = compiled(runs, "failure_playbook")
-    assert [step.split(" (")[0] for step in found.content["recovery_steps"]] == ["Repair order"]
+    assert found.content["recovery_steps"] == []
+    assert found.status is Status.DRAFT
 
 
 def _refused(number: int, *, steps: tuple[str, ...] = (), subject: str = "", **retry: str) -> Script:
@@ -364,22 +366,6 @@ def test_another_action_to_the_same_end_is_judged_by_its_own_result() -> None:
         (way,) = found.content["recovery_actions"]
         assert way.startswith("Run `ls bin`, then run `bin/test ")
         assert way.endswith("` instead (worked in 3 of 4 sessions)")
-
-
-def test_what_was_never_tried_again_counts_only_where_no_try_proves_anything() -> None:
-    runs = [_test_run(n, "pytest") for n in range(2)]
-    for number in range(2, 8):
-        one = Script(f"s{number}")
-        file = f"pkg/tests/test_{number}.py"
-        one.user(f"Mend the parser, see {file}")
-        run = one.add(Role.TEST, name=f"pytest {file}", ok=False)
-        one.add(Role.ERROR, name="Missing", text="runner is not there", parent=run)
-        one.command(f"python {file}")
-        one.feedback("positive")
-        runs.append(one)
-    (found,) = compiled(runs, "failure_playbook")
-    assert "bin/test" in str(found.content["recovery_actions"])
-    assert "python" not in str(found.content["recovery_actions"])
 
 
 def test_another_action_proves_nothing_after_a_change() -> None:

@@ -4,7 +4,9 @@ holds and the old one does not.
 
 import pytest
 
+from hmx_pipeline.compiler.knowledge.language import TONGUES
 from hmx_pipeline.compiler.knowledge.updates import updates
+from hmx_pipeline.intake.scan import finder
 from tests.quality.planted_updates import LANGUAGES
 from tests.quality.updates import DAY, Pair, outcome, planted, states
 from tests.support.talk import holding, knowledge_of, said
@@ -131,3 +133,12 @@ def test_a_proposal_to_replace_something_ends_nothing_yet() -> None:
 def test_who_asks_not_to_do_something_any_more_names_what_is_done(text: str) -> None:
     (found,) = updates(text)
     assert (found.how, found.old) == ("deed", "use mocks")
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_quick_look_misses_no_sentence_that_a_form_reads(code: str) -> None:
+    said = {text for pair in planted() for text in (pair.before, pair.after) if text.isascii()}
+    forms = [(one, finder(one.shape)) for _, one in TONGUES[code].updates]
+    read = [(one, quick(text)) for one, quick in forms for text in said if one.read(text) is not None]
+    assert [one for one, found in read if not found] == []
+    assert read or code in ("ja", "zh")  # of these no planted sentence is ASCII

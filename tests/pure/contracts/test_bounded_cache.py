@@ -24,6 +24,7 @@ from hmx_pipeline.intake.steps import _reader
 from hmx_pipeline.retrieval.postings import session_mark, subject_hash
 from hmx_pipeline.segments.action_names import mutates, phase_of
 from hmx_pipeline.segments.intent import _STEM_OF, plain_stems, stem
+from tests.support.evidence import success
 from tests.support.memory import contribution_as_read
 
 ROOT = Path(__file__).parents[3] / "pipeline" / "hmx_pipeline"
@@ -167,3 +168,12 @@ def test_no_other_cache_counts_entries_alone_where_a_text_is_asked_for() -> None
                 if kinds - {"int", "float", "bytes"}:
                     found.add(".".join((*file.relative_to(ROOT).with_suffix("").parts, node.name)))
     assert found == SHORT.keys()
+
+
+def test_versions_of_a_contribution_are_told_apart_by_their_hashes() -> None:
+    """Else a cache compares whole contributions, as often as one was corrected."""
+    first = success(1)
+    other = [first.model_copy(update={"last_at": first.last_at + n}) for n in range(1, 4)]
+    others_pattern = first.model_copy(update={"pattern_key": "another"})
+    assert len({*map(hash, (first, *other, others_pattern))}) == 5
+    assert hash(first) == hash(success(1))

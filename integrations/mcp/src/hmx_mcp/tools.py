@@ -54,7 +54,7 @@ class ToolSpec(NamedTuple):
         return {"type": "object", "properties": self.output, "required": list(self.output)}
 
 
-def _pack(service: Service, given: Json) -> Answer:
+def pack(service: Service, given: Json) -> Answer:
     return _answer(_packed(service, given))
 
 
@@ -76,6 +76,7 @@ def _answer(pack: Json) -> Answer:
         {
             "id": str(entry["source_id"]),
             "section": str(entry["section"]),
+            "kind": str(entry["source_type"]),
             "text": str(entry["content"]),
             "relevance": float(entry["relevance_score"]),
         }
@@ -105,7 +106,7 @@ def _title(content: str) -> str:
     return first if len(first) <= 200 else f"{first[:199]}…"
 
 
-def _fetch(service: Service, given: Json) -> Answer:
+def fetch(service: Service, given: Json) -> Answer:
     """The kind follows from where the id is found. What is another person's is not found, as in packs."""
     whose = f"?subject={in_path(service.subject)}"
     for kind in ("artifacts", "knowledge", "events", "contributions"):
@@ -190,10 +191,10 @@ _ENTRIES: Final = {
         "items": {
             "type": "object",
             "properties": {
-                "id": {"type": "string"}, "section": {"type": "string"}, "text": {"type": "string"},
-                "relevance": {"type": "number"},
+                "id": {"type": "string"}, "section": {"type": "string"}, "kind": {"type": "string"},
+                "text": {"type": "string"}, "relevance": {"type": "number"},
             },
-            "required": ["id", "section", "text", "relevance"],
+            "required": ["id", "section", "kind", "text", "relevance"],
         },
     },
     "rules": {"type": "array", "items": {"type": "string"}},
@@ -219,7 +220,7 @@ TOOLS: Final = {
         },
         ("query",),
         _ENTRIES,
-        _pack,
+        pack,
     ),
     "memory_check_action": ToolSpec(
         "Check an action against memory",
@@ -281,7 +282,7 @@ TOOLS: Final = {
             "id": {"type": "string"}, "title": {"type": "string"}, "text": {"type": "string"},
             "url": {"type": "string"}, "metadata": {"type": "object"},
         },
-        _fetch,
+        fetch,
     ),
     "memory_status": ToolSpec(
         "Status of memory",

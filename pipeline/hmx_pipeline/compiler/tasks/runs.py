@@ -95,9 +95,9 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
 
 
 def _usual(own: Sequence[Contribution], often: Mapping[str, int], runs: int) -> list[str]:
-    """Return what these runs do and half of all others do too, if there are as many others: it leads anywhere."""
+    """Return what these runs do and half of all others do too, if there are half as many others: it leads anywhere."""
     others = runs - len(own)
-    mine = Counter(feature for c in own for feature in c.body["done"]) if others >= len(own) else Counter[str]()
+    mine = Counter(feature for c in own for feature in c.body["done"]) if 2 * others >= len(own) else Counter[str]()
     return sorted(feature for feature, n in mine.items() if 2 * (often[feature] - n) >= others)
 
 
