@@ -29,6 +29,7 @@ EXAMPLES: Final[Mapping[str, object]] = {
     "confirm": {},
     "correct": {"value": "registry.internal:5000"},
     "retract": {},
+    "archive_artifact": {"reason": "the namespace is not used any more"},
     "post_erasure": {"session": "my-session"},
     "post_context_pack": {"query": "Where is the registry?", "token_budget": 600},
     "post_fingerprint": {"tier": "compact"},
