@@ -191,15 +191,6 @@ def test_a_pool_of_values_is_no_choice(many: bool) -> None:
     assert "north" in slot["like"]
 
 
-def test_a_wish_of_runs_that_left_a_step_out_is_no_goal() -> None:
-    def opened(number: int) -> Run:
-        other = number in (3, 7)
-        lines = [f"hall check {ROOMS[number % 6]}"] * (not other) + [f"hall open {ROOMS[number % 6]}"]
-        return run(number, f"{'Unlock hall' if other else 'Open room'} {ROOMS[number % 6]}", *lines)
-
-    assert learnt([opened(n) for n in range(12)]).goals == ("Open room <room>",)
-
-
 def test_slots_that_are_filled_from_one_place_take_one_line() -> None:
     slots = {name: {"source": "earlier", "like": []} for name in ("order", "item", "card")}
     lines = list(

@@ -76,8 +76,8 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     later = {slot.name for step in steps[1:] for slot in step.template.slots}
     opening = {slot.name for slot in steps[0].template.slots} - later if len(steps) > 1 else ()
     required = [step.template for step in steps if not step.optional]
-    led = [r for r in runs if all(any(_does(t, deed, options) for deed in r.deeds) for t in required)]
-    wishes = tuple(goals(led or good, slots, opening))
+    led = [r for r in runs if r.good or all(any(_does(t, deed, options) for deed in r.deeds) for t in required)]
+    wishes = tuple(goals(led, slots, opening))
     return Procedure(wishes, tuple(steps), tuple(ways), slots, alike(runs), options)
 
 

@@ -38,11 +38,12 @@ def described(slots: Mapping[str, Sequence[Slot]]) -> dict[str, Any]:
 
 def _described(group: Sequence[Slot]) -> dict[str, Any]:
     """`told`: what is said of its source, if that is otherwise: the source finds it in any of the first messages.
-    `open`: the examples are some of many, which are no choice; they only help to find a value in a wish."""
+    `open`: the examples are some of many, or what users say of themselves when asked, which is no choice; they only
+    help to find a value in a wish."""
     source, told, shown, closed = group[0].source, told_source(group), like(group), _closed(group)
     if source == "chosen" and not closed:
         told = ""
-    some = bool(shown) and not closed and not any(map(_MASKED.search, shown))
+    some = bool(shown) and (told == "heard" or not closed) and not any(map(_MASKED.search, shown))
     more = {**({"told": told} if told != source else {}), **({"open": True} if some else {})}
     return {"source": source, "like": shown, **more}
 
