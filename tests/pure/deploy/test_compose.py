@@ -58,7 +58,7 @@ def kafka_properties() -> dict[str, str]:
 
 
 def local_properties() -> dict[str, str]:
-    lines = _properties(1, [9092], [9094], Path("data")).splitlines()
+    lines = _properties(1, [9092], [9094], Path("data"), small=False).splitlines()
     return dict(line.split("=", 1) for line in lines)
 
 
