@@ -28,7 +28,7 @@ MADE_OF: Final = "run"
 _COURSE: Final = 5
 """So many different actions in order say something, even if what they take is open."""
 _TOLD_OF: Final = 3
-"""Steps that tell less than one in so many of a run's actions are only its beginning, unless runs end with one."""
+"""Steps that tell less than one in so many of a run's actions are its beginning, unless one is in the second half."""
 _DRAFT_SUCCESSES: Final = 3
 _ACTIVE_SUCCESSES: Final = 5
 _ACTIVE_SESSIONS: Final = 2
@@ -93,17 +93,20 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
 
 def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
     """Return True if some step leads to the goal: it is always done, leaves nothing open, and is not usual in all that
-    is done here. If most runs did much more than the steps tell, runs end with it, or a goal asks for it."""
+    is done here. If most runs did much more than the steps tell, it stands in the second half
+    of most, or a goal asks for it."""
     is_course, usual = _is_course(found), frozenset(good[0].body.get("usual", ()))
     clear = filter(_telling if is_course else _settled, found.steps)
     leads = [step for step in clear if not step.optional and not _is_usual(step, usual)]
     if not is_course and 2 * sum(_does_more(run_of(c), found) for c in good) >= len(good):
-        ends = [simple for c in good for deed in run_of(c).deeds[-1:] for simple in deed.parts(NONE)]
+        later = [run.deeds[len(run.deeds) // 2 :] for run in map(run_of, good)]
+        ends = [{simple for deed in deeds for simple in deed.parts(NONE)} for deeds in later]
         asked = [goal.casefold() for goal in found.goals]
         leads = [
             step
             for step in leads
-            if 2 * sum(map(step.template.covers, ends)) >= len(good) or any(map(step.template.meant_by, asked))
+            if 2 * sum(any(map(step.template.covers, end)) for end in ends) >= len(good)
+            or any(map(step.template.meant_by, asked))
         ]
     return bool(leads) and (is_course or _said(found))
 
