@@ -234,7 +234,7 @@ CASES = (
     Case(
         "nobody reads the outputs",
         "Nothing waits for a reader. Episodes and evidence are deleted after 30 days, the other topics are compacted.",
-        "`hmx_materialiser_lag_records`; what it missed: `hmx_materialiser_lost_records`",
+        "`hmx_materialiser_lag_records`; what it missed: `hmx_materialiser_lost_records_total`",
         "start the reader; while the log is still there, replay",
         {
             "journey/test_reference_broker.py": ("test_traffic_has_the_outcomes_and_the_order_of_the_specification",),
@@ -244,7 +244,7 @@ CASES = (
     Case(
         "Redis has no room",
         "The materialiser waits. Nothing is written in part, and packs stay as they are.",
-        '`hmx_materialiser_retries{cause="redis"}`, `/readyz` of the materialiser',
+        '`hmx_materialiser_retries_total{cause="redis"}`, `/readyz` of the materialiser',
         "give Redis more memory",
         {
             "stack/test_store_materialiser.py": (
@@ -257,7 +257,7 @@ CASES = (
         "Processes retry, after 0.2 s at first and 10 s at most, each pause shortened at random by up to a half. "
         "The service answers 503 `redis_unavailable` with `Retry-After`, or continues to read where the server "
         "still reads.",
-        '`hmx_materialiser_retries{cause="redis"}`, `/readyz` of the materialiser and of the service',
+        '`hmx_materialiser_retries_total{cause="redis"}`, `/readyz` of the materialiser and of the service',
         "none needed",
         {
             "stack/test_redis_failover.py": (
@@ -305,7 +305,7 @@ CASES = (
         "the archive cannot be written or read, or a file of it is altered or gone",
         "Memory is served as it is. Archiving goes on once it can. A refill that needs the file waits for it, and "
         "leaves nothing out.",
-        '`hmx_materialiser_retries{cause="archive"}`, `hmx_archived_timestamp_seconds`, `/readyz` of the materialiser',
+        '`hmx_materialiser_retries_total{cause="archive"}`, `hmx_archived_timestamp_seconds`, `/readyz` of the materialiser',
         "mend the folder or the object store; put the file back",
         {
             "stack/test_archive_once.py": (
@@ -387,7 +387,7 @@ CASES = (
         "Redis has a list for each word of a tenant, and some keys for each tenant. Neither number has a bound of its "
         "own; both grow with the events that bring them: an event of nothing but new words takes 12 times its size. "
         "Redis' maxmemory is the bound: there the materialiser waits, and packs hold what is there.",
-        "`hmx_materialiser_retries`, `/readyz` of the materialiser",
+        "`hmx_materialiser_retries_total`, `/readyz` of the materialiser",
         "raise maxmemory; give a pipeline of its own to who sends such events",
         {
             "pure/store/test_redis_keys.py": ("test_what_a_word_costs_does_not_grow_with_its_tenants_name",),
