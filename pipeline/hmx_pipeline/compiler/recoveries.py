@@ -3,8 +3,8 @@
 Input: a failed action among those of its segment, or all contributions of one failure. Output: what followed, or
 recoveries, best first. A recovery is what was changed between the failure and the next try of the same action, or
 another action to the same end: one with a similar name, or of the same phase and with a value of the failed one. If
-something was changed before, the other action proves nothing. Only a try that works proves a recovery. One is worth
-telling if it names what to run: a whole action, or arguments.
+something was changed before, or the failed action itself works soon after, the other action proves nothing. Only a
+try that works proves a recovery. One is worth telling if it names what to run: a whole action, or arguments.
 """
 
 from collections import Counter
@@ -27,6 +27,8 @@ from hmx_pipeline.segments.pairing import Action
 
 HELPED: Final = 2
 _PATH: Final = 6  # most different steps between an error and the next try
+_SOON: Final = 16
+"""Actions within which what failed may be tried again after another action."""
 _LATER: Final = "later"
 _TRIED: Final = {"same": " unchanged", "again": "", "changed": " with other arguments"}
 _ALIKE: Final = 0.5  # share of common words from which two tools count as similar
@@ -68,7 +70,8 @@ def after(at: int, done: Sequence[Action], steps: Sequence[Step], outcome: Segme
             path.setdefault(ASK, i)
         again = action.verb == failed.verb
         unchanged = again or not any(map(mutates, path))
-        if unchanged and (_keeps if again else _to_the_same_end)(failed, given, action, steps):
+        tried = unchanged and (_keeps if again else _to_the_same_end)(failed, given, action, steps)
+        if tried and (again or not _works_in(done[i + 1 : i + 1 + _SOON], failed, given, steps)):
             if len(path) > _PATH:
                 return After((), _LATER, action.ok is not False, (i,))
             rests_on = (*path.values(), i)
@@ -103,6 +106,12 @@ def _to_the_same_end(failed: Action, given: Arguments, action: Action, steps: Se
         return False
     own = _names(given)
     return bool(own) and len(own & _names(arguments(action, steps))) >= _ALIKE * len(own)
+
+
+def _works_in(following: Sequence[Action], failed: Action, given: Arguments, steps: Sequence[Step]) -> bool:
+    """Return True if the failed action itself works: then what came between prepared it, and took no one's place."""
+    same = (action for action in following if action.verb == failed.verb and action.ok)
+    return any(_keeps(failed, given, action, steps) for action in same)
 
 
 def _keeps(failed: Action, given: Arguments, action: Action, steps: Sequence[Step]) -> bool:

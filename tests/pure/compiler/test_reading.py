@@ -384,6 +384,20 @@ def test_another_action_proves_nothing_after_a_change() -> None:
     assert "instead" not in str(found.content)
 
 
+def test_an_action_that_the_failed_one_works_after_does_not_take_its_place() -> None:
+    runs = []
+    for number in range(3):
+        one, order = Script(f"s{number}"), (("id", f"A10{number}"),)
+        one.user(f"Refund order A10{number}")
+        one.tool("refund", ok=False, error="order is locked", kind="LockError", arguments=order)
+        one.tool("unlock_order", arguments=order)
+        one.tool("refund", arguments=order)
+        runs.append(one)
+    (found,) = compiled(runs, "failure_playbook")
+    (way,) = found.content["recovery_actions"]
+    assert way == "Run `unlock_order(id=<order>)`, then try again unchanged (worked in 3 of 3 sessions)"
+
+
 def test_what_is_done_before_every_try_is_no_recovery() -> None:
     def status(*, anyway: bool) -> Status:
         runs = []
