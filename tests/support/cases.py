@@ -305,7 +305,8 @@ CASES = (
         "the archive cannot be written or read, or a file of it is altered or gone",
         "Memory is served as it is. Archiving goes on once it can. A refill that needs the file waits for it, and "
         "leaves nothing out.",
-        '`hmx_materialiser_retries_total{cause="archive"}`, `hmx_archived_timestamp_seconds`, `/readyz` of the materialiser',
+        '`hmx_materialiser_retries_total{cause="archive"}`, `hmx_archived_timestamp_seconds`, `/readyz` of the '
+        "materialiser",
         "mend the folder or the object store; put the file back",
         {
             "stack/test_archive_once.py": (
