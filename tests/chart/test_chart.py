@@ -1,6 +1,7 @@
 """The Helm chart as helm renders it: valid for the versions of Kubernetes it names, with no right it does not need."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -135,6 +136,24 @@ def test_what_selects_pods_finds_those_of_one_process(objects: list[dict[str, An
     for selector in selectors:
         wanted = selector.get("matchLabels", selector)
         assert len([name for name, has in labels.items() if wanted.items() <= has.items()]) == 1, wanted
+
+
+def test_the_alert_on_processes_that_are_down_knows_the_job_of_each_whatever_the_release_is_called(
+    everything: Path,
+) -> None:
+    made = rendered(VERSIONS[-1], everything)
+    (monitor,) = (each["spec"] for each in made if each["kind"] == "ServiceMonitor")
+    (rules,) = (each["spec"] for each in made if each["kind"] == "PrometheusRule")
+    (down,) = (one for group in rules["groups"] for one in group["rules"] if one["alert"] == "HmxProcessDown")
+    (pattern,) = re.findall(r'job=~"([^"]+)"', down["expr"])
+    wanted = monitor["selector"]["matchLabels"].items()
+    jobs = {
+        each["metadata"]["labels"].get(monitor.get("jobLabel"), "")
+        for each in made
+        if each["kind"] == "Service" and wanted <= each["metadata"]["labels"].items()
+    }
+    assert jobs
+    assert all(re.fullmatch(pattern, job) for job in jobs)
 
 
 def test_the_page_asks_the_pods_by_names_that_their_services_give(objects: list[dict[str, Any]]) -> None:
