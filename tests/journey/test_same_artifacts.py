@@ -82,7 +82,7 @@ def test_everything_published_is_conserved_and_in_order(as_it_is: Settings, tau:
 def test_what_was_learnt_is_active(as_it_is: Settings) -> None:
     found = Counter((tenant, kind) for tenant, kind, *_ in active_artifacts(as_it_is))
     assert found["tau-retail", "failure_playbook"] > 0
-    assert found["tau-airline", "failure_playbook"] > 0
+    assert found["tau-airline", "failure_playbook"] == 0  # each of its retries changed something else
     assert found["tau-retail", "task_schema"] > 0
 
 

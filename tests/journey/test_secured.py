@@ -280,7 +280,7 @@ def test_who_is_not_let_in_is_told_why_and_no_secret(secured: SecuredKafka) -> N
         (address, right | {"sasl.password": "wrong-Kj3"}, "refuses the login: check sasl.username, sasl.password"),
         (address, right | {"ssl.ca.location": made.path("other-ca.pem")}, "check security.protocol, ssl.ca.location"),
         (address.replace("localhost", "127.0.0.1"), right, "the host name"),
-        (plain, right, "PLAINTEXT broker listener"),
+        (plain, right, "check security.protocol"),
         (secured.address("SSL"), only_tls, "certificate required"),
         (address, {}, "Failed to get metadata"),
     ):
