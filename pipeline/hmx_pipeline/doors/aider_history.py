@@ -15,10 +15,9 @@ from typing import Any, Final, NamedTuple
 from hmx_pipeline.contracts.timestamps import parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import DraftEvent, Numbering, cut
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, Numbering, cut
 
 AGENT: Final = "aider"
-BETWEEN: Final = "words of the assistant between its calls"
 _BEGIN: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*")
 _RUNS: Final = re.compile(r"(?:/run\s+|!\s*|/(git\s+))(.+)", re.DOTALL)
 _TESTS: Final = re.compile(r"/test\s+(.+)", re.DOTALL)

@@ -15,9 +15,8 @@ import orjson
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import AGENT, SUBAGENT, ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import DraftEvent, Numbering
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, Numbering
 
-BETWEEN: Final = "words of the assistant between its calls"
 _SILENT: Final = re.compile(
     r"summary|file-history-snapshot|queue-operation|progress|attachment|custom-title|ai-title|last-prompt|tag|mode"
     r"|agent-name|agent-color|pr-link|permission-mode|worktree-state|saved-hook-context"

@@ -18,11 +18,10 @@ import orjson
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import DraftEvent, Numbering
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, Numbering
 
 AGENT: Final = "codex"
 SUBAGENT: Final = "codex-subagent"
-BETWEEN: Final = "words of the assistant between its calls"
 LONG_ID: Final = 20
 """Characters of an id that no two sessions share by chance; some model servers number their calls from 0."""
 _SHELLS: Final = ("exec_command", "shell", "shell_command", "local_shell", "container.exec")

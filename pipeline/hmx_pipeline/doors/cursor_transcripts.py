@@ -16,11 +16,10 @@ import orjson
 from hmx_pipeline.contracts.timestamps import format_ms, parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import DraftEvent, Numbering
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, Numbering, object_of, text_of
 
 AGENT: Final = "cursor"
 SUBAGENT: Final = "cursor-subagent"
-BETWEEN: Final = "words of the assistant between its calls"
 CHAT: Final = b"composerData"
 MESSAGE: Final = b"bubbleId"
 _VERSION: Final = re.compile(r"_v\d+\Z")
@@ -104,7 +103,7 @@ class CursorImport:
                 self.report.left_out["messages copied from another file"] += 1
                 continue
             self._seen.add(f"{chat.name}/{name}")
-            text, call = _text(message.get("text")), message.get("toolFormerData")
+            text, call = text_of(message.get("text")), message.get("toolFormerData")
             drafts = claude_code.prompted(text, f"prompt:{name}") if message.get("type") == 1 else []
             if message.get("type") == 1:
                 self.report.left_out["messages that nobody said"] += not drafts
@@ -125,8 +124,8 @@ class CursorImport:
 
     def _of_call(self, message: str, told: Json, cwd: str) -> list[DraftEvent]:
         raw, given, more = _json(told.get("rawArgs")), _json(told.get("params")), _json(told.get("additionalData"))
-        arguments = {**_object(given), **_object(raw)}
-        named, result = _VERSION.sub("", _text(told.get("name")) or "tool"), _json(told.get("result"))
+        arguments = {**object_of(given), **object_of(raw)}
+        named, result = _VERSION.sub("", text_of(told.get("name")) or "tool"), _json(told.get("result"))
         path = next((arguments[name] for name in _PATHS if isinstance(arguments.get(name), str)), "")
         tool = "Bash" if named in _SHELLS else _EDITS.get(named, named) if path else named
         if tool in ("Edit", "Write"):
@@ -135,10 +134,10 @@ class CursorImport:
                 name: arguments[name] for name in ("old_string", "new_string") if name in arguments
             }}  # fmt: skip
         else:
-            arguments = _object(raw) or _object(given) if tool != "Bash" else arguments
+            arguments = object_of(raw) or object_of(given) if tool != "Bash" else arguments
         call = ClaudeCall(message, tool, arguments, cwd)
-        status, of_more = told.get("status"), _object(more).get("status")
-        answer, why = _object(result), _shown(_json(told.get("error")))
+        status, of_more = told.get("status"), object_of(more).get("status")
+        answer, why = object_of(result), _shown(_json(told.get("error")))
         declined = told.get("userDecision") == "rejected" and not answer
         if answer.get("rejected") is True or status in _REFUSED or of_more == "rejected" or declined:
             return [claude_code.refused(call, "")]
@@ -158,10 +157,10 @@ class CursorImport:
 
 def _folder(about: Json, messages: Mapping[str, Json]) -> str:
     """Return the folder that a chat works in, from which the paths of its edits are told."""
-    uri = _object(_object(about.get("workspaceIdentifier")).get("uri"))
+    uri = object_of(object_of(about.get("workspaceIdentifier")).get("uri"))
     listed = [one.get("workspaceUris") for one in messages.values()]
     first = next((uris[0] for uris in listed if isinstance(uris, list) and uris), "")
-    return _text(uri.get("fsPath")) or _text(uri.get("path")) or unquote(_text(first).removeprefix("file://"))
+    return text_of(uri.get("fsPath")) or text_of(uri.get("path")) or unquote(text_of(first).removeprefix("file://"))
 
 
 def _instant(value: Any) -> str | None:
@@ -179,14 +178,6 @@ def _json(value: Any) -> Any:
         return orjson.loads(value) if isinstance(value, str) and value[:1] in ("{", "[", '"') else value
     except orjson.JSONDecodeError:
         return value
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
 
 
 def _shown(result: Any) -> str:

@@ -20,8 +20,18 @@ VALUES: Final = 4_096
 """Texts and other values of one call's arguments."""
 
 
+BETWEEN: Final = "words of the assistant between its calls"
+"""What every import leaves out under this name."""
 NAMED: Final = 20
 """Lines that cannot be read are named up to here, and counted beyond."""
+
+
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 class DraftEvent(NamedTuple):

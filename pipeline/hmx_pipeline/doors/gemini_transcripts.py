@@ -16,11 +16,10 @@ import orjson
 from hmx_pipeline.contracts.timestamps import parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import DEPTH, DraftEvent, Numbering
+from hmx_pipeline.doors.draft import BETWEEN, DEPTH, DraftEvent, Numbering
 
 AGENT: Final = "gemini-cli"
 SUBAGENT: Final = "gemini-cli-subagent"
-BETWEEN: Final = "words of the assistant between its calls"
 _TOOLS: Final = {"run_shell_command": "Bash", "replace": "Edit", "write_file": "Write"}
 _HEAD: Final = re.compile(r"(?:Command: .*\n)?(?:Directory: .*\n)?(?:Output|Stdout): ?")
 _TAIL: Final = re.compile(r"\n(?:Stderr|Error|Exit Code|Signal|Background PIDs|Process Group PGID): .*", re.DOTALL)

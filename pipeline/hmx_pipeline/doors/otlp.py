@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from hmx_pipeline.doors.draft import object_of, text_of
+
 RECORDS: Final = 10_000
 """Spans or log records of a request; those beyond are refused."""
 ATTRIBUTES: Final = 2_048
@@ -90,9 +92,9 @@ def _parsed(body: bytes, kind: str, protobuf: bool) -> Json:
 def _read(export: Json, resources: str, scopes: str, records: str) -> Export:
     found = Export()
     for group in _objects(export.get(resources)):
-        resource = _attributes(_object(group.get("resource")).get("attributes"))
+        resource = _attributes(object_of(group.get("resource")).get("attributes"))
         for scoped in _objects(group.get(scopes)):
-            name = _text(_object(scoped.get("scope")).get("name"))
+            name = text_of(object_of(scoped.get("scope")).get("name"))
             listed = scoped.get(records)
             for one in listed if isinstance(listed, list) else ():
                 if len(found.records) >= RECORDS:
@@ -111,27 +113,27 @@ def _record(one: Json, resource: Json, scope: str, *, span: bool) -> OtelRecord 
     """Return the record, or why it is none."""
     times = ("endTimeUnixNano",) if span else ("timeUnixNano", "observedTimeUnixNano")
     end = next((at for at in map(_integer, map(one.get, times)) if at), 0)
-    trace, name = _text(one.get("traceId")).lower(), _text(one.get("spanId")).lower()
+    trace, name = text_of(one.get("traceId")).lower(), text_of(one.get("spanId")).lower()
     if span and not (_hex(trace, 32) and _hex(name, 16)):
         return "no traceId and spanId"
     if not FIRST_NS <= end < LAST_NS:
         return "no time of its end" if span else "no time"
     start = _integer(one.get("startTimeUnixNano"))
-    status = _object(one.get("status"))
+    status = object_of(one.get("status"))
     return OtelRecord(
         trace_id=trace,
         span_id=name,
-        parent_id=_text(one.get("parentSpanId")).lower(),
-        name=_text(one.get("name") or one.get("eventName")),
+        parent_id=text_of(one.get("parentSpanId")).lower(),
+        name=text_of(one.get("name") or one.get("eventName")),
         start_ns=start if FIRST_NS <= start <= end else end,
         end_ns=end,
         attributes=_attributes(one.get("attributes")),
         resource=resource,
         scope=scope,
         failed=status.get("code") in (2, "2", "STATUS_CODE_ERROR"),
-        status=_text(status.get("message")),
+        status=text_of(status.get("message")),
         events=tuple(
-            SpanEvent(_text(event.get("name")), _attributes(event.get("attributes")))
+            SpanEvent(text_of(event.get("name")), _attributes(event.get("attributes")))
             for event in _objects(one.get("events"))[:ATTRIBUTES]
         ),
         body=_value(one.get("body")),
@@ -152,25 +154,17 @@ def _value(given: Any, depth: int = 0) -> Any:
             case "intValue":
                 return _integer(value)
             case "arrayValue":
-                return [_value(one, depth + 1) for one in _objects(_object(value).get("values"))]
+                return [_value(one, depth + 1) for one in _objects(object_of(value).get("values"))]
             case "kvlistValue":
-                pairs = _objects(_object(value).get("values"))
-                return {_text(pair.get("key")): _value(pair.get("value"), depth + 1) for pair in pairs}
+                pairs = _objects(object_of(value).get("values"))
+                return {text_of(pair.get("key")): _value(pair.get("value"), depth + 1) for pair in pairs}
             case "stringValue" | "boolValue" | "doubleValue":
                 return value if isinstance(value, str | bool | float | int) else None
     return None
 
 
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
 def _objects(value: Any) -> list[Json]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _integer(value: Any) -> int:

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from hmx_pipeline.doors.claude_code import is_test
-from hmx_pipeline.doors.claude_code_transcripts import BETWEEN, TranscriptImport
-from hmx_pipeline.doors.draft import DEPTH, TEXT, ImportReport, bounded
+from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
+from hmx_pipeline.doors.draft import BETWEEN, DEPTH, TEXT, ImportReport, bounded
 from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support import data
 from tests.support.inprocess import artifacts_of
