@@ -10,10 +10,12 @@ import pytest
 
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.retention import DAY_MS
+from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE, PATTERN_STATE
 from tests.stack.test_erase import in_redis, latest_in, session
+from tests.support.events import event
 from tests.support.memory import Memory
 from tests.support.own_command import hmx
 from tests.support.pipeline import Pipeline, new_settings, running
@@ -126,3 +128,34 @@ def test_verify_and_a_replay_honour_what_has_left(pipeline: Pipeline) -> None:
     assert json.loads(answer.stdout)["erased"] == len(OLD) + len(NEW)
     answer = hmx(pipeline.settings, "replay", "--from-start", "--compare")
     assert answer.exit_code == 0, answer.output
+
+
+@pytest.mark.requirement("A-04", "C-03")
+def test_a_source_that_a_class_policy_took_is_told_from_one_that_never_was(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    said = event(
+        session_id="classed",
+        event_id="e-classed",
+        tenant_id="classed",
+        timestamp=format_ms(START_MS + NOW - 90 * DAY_MS),
+        content={"role": "user", "text": "The ledger service runs on Nomad."},
+    )
+    assert publish([orjson.dumps(said)], settings).complete
+    wait_for_all(settings)
+    with serving(settings) as client:
+        client.headers["X-HMX-Tenant"] = "classed"
+        assert client.get("/v1/hmx/events/e-classed").status_code == 200
+        assert "forgotten" not in is_problem(client.get("/v1/hmx/events/e-never"), 404, "not_found")
+        assert hmx(settings, "tenant", "set", "classed", "retention=message:30d").exit_code == 0
+        wait_for_all(settings)
+        until(lambda: client.get("/v1/hmx/events/e-classed").status_code == 404, "the message is forgotten")
+
+        def marked() -> bool:
+            told = is_problem(client.get("/v1/hmx/events/e-classed"), 404, "not_found")
+            return [one.split(" before ")[0] for one in told.get("forgotten", ())] == ["message"]
+
+        until(marked, "the answer says which policy takes events")
+        records = client.get("/v1/hmx/knowledge").json()["records"]
+        assert [one["source_events"] for one in records if "ledger" in one["text"]] == [["e-classed"]]
+        client.headers["X-HMX-Tenant"] = "another"
+        assert "forgotten" not in is_problem(client.get("/v1/hmx/events/e-classed"), 404, "not_found")

@@ -125,6 +125,9 @@ def make_ruling(
         raise RulingError("a conflict cannot hold: confirm or correct one of its sides")
     if known.status is Standing.WITHDRAWN and "ruling" not in known.body and verb is not RulingVerb.CORRECT:
         raise RulingError("it has no evidence any more: state it again with correct and its text")
+    end = known.validity.end if known.validity else None
+    if verb is RulingVerb.CONFIRM and known.status in HOLDS and end is not None and milliseconds(end) <= at:
+        raise RulingError(f"it expired at {end}: state it again with correct and its text")
     stated = None
     if verb is RulingVerb.CORRECT:
         text = said.text.strip() or _with_value(known, said.value.strip())

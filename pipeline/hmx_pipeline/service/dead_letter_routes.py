@@ -29,9 +29,9 @@ from hmx_pipeline.service.body import JSON
 from hmx_pipeline.service.event_log import EventRecord
 from hmx_pipeline.service.events import Refused, append, check
 from hmx_pipeline.service.fair_turns import FairTurns
+from hmx_pipeline.service.memory import erased_of
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, unavailable
 from hmx_pipeline.service.session_routes import SEARCH_S, of_session
-from hmx_pipeline.service.streams import erased_of
 from hmx_pipeline.service.subscriptions import Subscriptions
 from hmx_pipeline.service.ttl_cache import TtlCache
 

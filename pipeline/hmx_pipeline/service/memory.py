@@ -1,6 +1,7 @@
 """Memory routes under `/v1/hmx`: context packs, and every source that a pack or an artifact names (HMX-C §1)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
@@ -28,8 +29,11 @@ from hmx_pipeline.service.api_keys import Scope
 from hmx_pipeline.service.body import JSON, described, inlined, media_type, parsed, read_body
 from hmx_pipeline.service.completeness_header import COMPLETE, anew
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
-from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, invalid
+from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, invalid, unavailable
 from hmx_pipeline.service.read_your_writes import await_memory
+from hmx_pipeline.service.subscriptions import FAILURES
+from hmx_pipeline.service.ttl_cache import TtlCache
+from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Ambiguous, Store
 from hmx_pipeline.store.subject_view import SubjectView
 
@@ -157,21 +161,37 @@ def get_tenants(request: Request) -> Response:
 
 
 @router.get("/events/{event_id:id}", responses={200: {"model": Event}})
-@in_turn
-def get_event(
+async def get_event(
     request: Request, tenant: Reader, event_id: Id, session: Id | None = None, subject: Subject = None
 ) -> Response:
-    """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id."""
-    found = view_of(request, tenant, subject).event(event_id, session)
+    """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id. A 404
+    has `forgotten` where the tenant's retention may have taken it."""
+    found = await _event(request=request, tenant=tenant, event_id=event_id, session=session, subject=subject)
     if isinstance(found, Ambiguous):
         raise ProblemError(ProblemKind.AMBIGUOUS, "name the session with ?session=", sessions=list(found.sessions))
     if found is None:
-        raise missing(request, "event")
+        raise await _gone(request, tenant)
     origin = Episode.model_validate(found).origin
     answer = _json(event_fields(found))
     answer.headers[ORIGIN_PARTITION] = str(origin.partition)
     answer.headers[ORIGIN_OFFSET] = str(origin.offset)
     return answer
+
+
+@in_turn
+def _event(
+    request: Request, tenant: str, event_id: str, session: str | None, subject: str | None
+) -> dict[str, Any] | Ambiguous | None:
+    return view_of(request, tenant, subject).event(event_id, session)
+
+
+async def _gone(request: Request, tenant: str) -> ProblemError:
+    """What an artifact names as its source may have left since; who follows it learns why it is not there."""
+    with suppress(ProblemError):
+        if taken := (await erased_of(request)).retention(tenant):
+            detail = "the tenant has no event with this id, or its retention has taken it"
+            return ProblemError(ProblemKind.NOT_FOUND, detail, forgotten=taken)
+    return missing(request, "event")
 
 
 @router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
@@ -257,3 +277,12 @@ def missing(request: Request, what: str) -> ProblemError:
     whole = anew(request)
     but = "" if whole.complete else f". {whole}"
     return ProblemError(ProblemKind.NOT_FOUND, f"the tenant has no {what} with this id{but}")
+
+
+async def erased_of(request: Request) -> Erasures:
+    """Raises ProblemError if Kafka does not answer: nothing is served that might be erased."""
+    known: TtlCache[Erasures] = request.app.state.erased
+    try:
+        return await known.get()
+    except FAILURES as error:
+        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, f"Kafka does not answer: {type(error).__name__}") from None

@@ -26,9 +26,9 @@ from hmx_pipeline.service import path_ids  # noqa: F401  the route below says `:
 from hmx_pipeline.service.access import WholeReader
 from hmx_pipeline.service.body import JSON
 from hmx_pipeline.service.fair_turns import FairTurns
-from hmx_pipeline.service.memory import missing, store_of
+from hmx_pipeline.service.memory import erased_of, missing, store_of
 from hmx_pipeline.service.problems import ProblemKind, unavailable
-from hmx_pipeline.service.streams import erased_of, hidden
+from hmx_pipeline.service.streams import hidden
 from hmx_pipeline.service.subscriptions import FAILURES, Subscriptions
 from hmx_pipeline.topology import EPISODES, EVENTS
 

@@ -25,12 +25,11 @@ from hmx_pipeline.kafka.range_reader import PassingRecord
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service import stream_position
 from hmx_pipeline.service.access import Reader, admitted, bound_to
-from hmx_pipeline.service.memory import store_of, view_of
-from hmx_pipeline.service.problems import ProblemError, ProblemKind, unavailable
+from hmx_pipeline.service.memory import erased_of, store_of, view_of
+from hmx_pipeline.service.problems import ProblemError
 from hmx_pipeline.service.request_metrics import HEAD
 from hmx_pipeline.service.subscriber_queue import STALLED, StreamEnd
 from hmx_pipeline.service.subscriptions import FAILURES, Start, Step, Subscriptions
-from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
@@ -192,15 +191,6 @@ async def get_events(
 
     headers = {POSITION: stream_position.written(start.name, upto)}
     return Streaming(told(), following.counted(tenant, "ndjson", bound_to(request)), NDJSON, headers)
-
-
-async def erased_of(request: Request) -> Erasures:
-    """Raises ProblemError if Kafka does not answer: nothing is served that might be erased."""
-    known: TtlCache[Erasures] = request.app.state.erased
-    try:
-        return await known.get()
-    except FAILURES as error:
-        raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, f"Kafka does not answer: {type(error).__name__}") from None
 
 
 async def _past(request: Request) -> dict[tuple[str, int], int]:

@@ -23,6 +23,7 @@ from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.contracts.retention import EPISODES as EPISODES_CLASS
 from hmx_pipeline.contracts.retention import Cuts, policy_of, risen
+from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
 from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms, event_time
@@ -100,6 +101,10 @@ class Erasures:
     def of(self, tenant_id: str) -> bool:
         """Returns whether something of the tenant was erased."""
         return tenant_id in self._marks
+
+    def retention(self, tenant_id: str) -> list[str]:
+        """Returns what the tenant's retention has taken so far, by class, in words."""
+        return [f"{name} before {format_ms(at)}" for name, at in sorted(self._cuts.get(tenant_id, {}).items()) if at]
 
     def forgets(self, tenant_id: str, at_ms: int) -> bool:
         """Returns whether a tenant keeps nothing of this time, whatever it is."""

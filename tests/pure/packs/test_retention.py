@@ -3,13 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.ledger import FLOOR, Reinforced, felt
 from hmx_pipeline.contracts.pack import ContextPack
+from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
 from hmx_pipeline.retrieval.encoding import encoding
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components
 from hmx_pipeline.retrieval.times import TimeSpan
@@ -236,3 +239,13 @@ def test_cues_and_pins_change_nothing_in_the_usual_profile() -> None:
 )
 def test_the_encoding_tag_says_how_near_the_nearest_of_five_is(text: str, hits: list[str], tag: str) -> None:
     assert encoding(text, hits) == tag
+
+
+def test_what_has_expired_cannot_be_confirmed_and_is_said_so() -> None:
+    kind, end = "decision.made", 1_788_220_800_000
+    memory = remembering((kind, {**KEPT[kind], "expires_at": format_ms(end)}), newest=end)
+    (record,) = (orjson.loads(found.source.to_json()) for found in memory.knowledge if found.source.kind == "entity")
+    assert make_ruling(record, RulingVerb.CONFIRM, RulingRequest(), end - 1).verb is RulingVerb.CONFIRM
+    with pytest.raises(RulingError, match="it expired at 2026-09-01"):
+        make_ruling(record, RulingVerb.CONFIRM, RulingRequest(), end)
+    assert make_ruling(record, RulingVerb.RETRACT, RulingRequest(), end).verb is RulingVerb.RETRACT
