@@ -33,6 +33,8 @@ ALL: dict[str, Any] = {
         "autoscaling": {"enabled": True},
         "ingress": {"enabled": True, "className": "nginx", "host": "hmx.example.com", "tlsSecret": "tls"},
     },
+    "toolbox": {"enabled": True, "claim": "hmx-files"},
+    "retention": {"schedule": "30 0 * * *"},
     "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
     "networkPolicies": {
         "serviceFrom": [{"namespaceSelector": {"matchLabels": {"agents": "yes"}}}],
@@ -72,8 +74,9 @@ def objects(request: pytest.FixtureRequest, everything: Path) -> list[dict[str, 
 
 def pods(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
     for each in objects:
-        if "template" in each["spec"]:
-            template = each["spec"]["template"]
+        spec = each["spec"].get("jobTemplate", each)["spec"]
+        if "template" in spec:
+            template = spec["template"]
             yield each["metadata"]["name"], template["spec"], template["metadata"]["labels"]
 
 
@@ -89,7 +92,7 @@ def test_every_object_is_valid_for_each_version(version: str, whole: bool, every
         if each["kind"] not in of_others:
             kubernetes_validate.validate(each, version, strict=True)
     assert {"StatefulSet", "Deployment", "Job", "NetworkPolicy", "PodDisruptionBudget", "Service"} <= seen
-    assert (of_others | {"Ingress", "HorizontalPodAutoscaler"} <= seen) is whole
+    assert (of_others | {"Ingress", "HorizontalPodAutoscaler", "CronJob"} <= seen) is whole
 
 
 def test_it_lints_without_a_warning(everything: Path) -> None:
@@ -99,7 +102,7 @@ def test_it_lints_without_a_warning(everything: Path) -> None:
 
 def test_no_pod_may_do_more_than_it_needs(objects: list[dict[str, Any]]) -> None:
     found = list(pods(objects))
-    assert len(found) == 4
+    assert len(found) in (4, 6)
     for _, pod, _ in found:
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
@@ -135,7 +138,8 @@ def test_what_selects_pods_finds_those_of_one_process(objects: list[dict[str, An
     ]
     for selector in selectors:
         wanted = selector.get("matchLabels", selector)
-        assert len([name for name, has in labels.items() if wanted.items() <= has.items()]) == 1, wanted
+        found = {has["app.kubernetes.io/component"] for has in labels.values() if wanted.items() <= has.items()}
+        assert len(found) == 1, wanted
 
 
 def test_the_alert_on_processes_that_are_down_knows_the_job_of_each_whatever_the_release_is_called(
@@ -154,6 +158,38 @@ def test_the_alert_on_processes_that_are_down_knows_the_job_of_each_whatever_the
     }
     assert jobs
     assert all(re.fullmatch(pattern, job) for job in jobs)
+
+
+def with_values(*given: str) -> list[dict[str, Any]]:
+    words = [part for each in given for part in ("--set", each)]
+    done = helm("template", "hmx", str(CHART), "--namespace", "agents", "--kube-version", VERSIONS[-1], *words)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+@pytest.mark.parametrize(
+    ("given", "base"),
+    [
+        ((), "http://hmx-service.agents:8080/"),
+        (("service.port=80",), "http://hmx-service.agents:80/"),
+        (("monitoring.docsUrl=https://hmx.example.com/",), "https://hmx.example.com/"),
+    ],
+)
+def test_an_alerts_runbook_is_at_the_service_of_this_installation(given: tuple[str, ...], base: str) -> None:
+    made = with_values("monitoring.enabled=true", *given)
+    (rules,) = (each["spec"]["groups"] for each in made if each["kind"] == "PrometheusRule")
+    found = [rule["annotations"]["runbook_url"] for group in rules for rule in group["rules"]]
+    assert found
+    assert all(url.startswith(f"{base}docs/") for url in found)
+
+
+def test_prometheus_reaches_a_service_whose_callers_are_narrowed() -> None:
+    made = with_values("networkPolicies.serviceFrom[0].ipBlock.cidr=10.0.0.0/8")
+    policies = {each["metadata"]["name"]: each["spec"] for each in made if each["kind"] == "NetworkPolicy"}
+    (rule,) = policies["hmx-service"]["ingress"]
+    prometheus = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}, "namespaceSelector": {}}
+    assert prometheus in rule["from"]
+    assert {"namespaceSelector": {}} not in rule["from"]
+    assert policies["hmx-worker"]["ingress"][0]["from"] == [{"namespaceSelector": {}}]
 
 
 def test_the_page_asks_the_pods_by_names_that_their_services_give(objects: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
 import orjson
@@ -145,3 +146,29 @@ def test_who_is_told_to_stop_while_brokers_do_not_answer_ends_soon(tmp_path: Pat
                 assert [process.wait(30) for process in processes] == [0, 0, 0]
             finally:
                 os.kill(broker, signal.SIGCONT)
+
+
+def test_a_broker_that_goes_away_is_told_by_every_process_and_by_a_metric_until_it_is_back(tmp_path: Path) -> None:
+    """No lag tells: what is at the end of a topic is as it was last known."""
+    with Stack(tmp_path / "state", keep=False) as stack:
+        settings = new_settings(stack.kafka_bootstrap, stack.redis_url)
+        with running(settings, tmp_path, "worker", "materialiser", "service", partitions=2):
+            addresses = [f"http://127.0.0.1:{port}" for port in ports(settings)]
+
+            def told(ready: int, said: str = "") -> bool:
+                answers = [answer(f"{address}/readyz") for address in addresses]
+                gauges = [re.search(r"hmx_kafka_answers\{.*\} (.*)", answer(f"{a}/metrics")[1]) for a in addresses]
+                return (
+                    all(status == ready and said in text for status, text in answers)
+                    and [gauge and float(gauge[1]) for gauge in gauges] == [ready == HTTPStatus.OK] * 3
+                )
+
+            until(lambda: told(200), "all are ready")
+            broker = pid(stack, "kafka-1") or 0
+            os.kill(broker, signal.SIGSTOP)
+            try:
+                until(lambda: told(503, "Kafka does not answer"), "all say so")
+                assert all(answer(f"{address}/livez")[0] == 200 for address in addresses)
+            finally:
+                os.kill(broker, signal.SIGCONT)
+            until(lambda: told(200), "all are ready again")

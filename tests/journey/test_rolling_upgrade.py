@@ -4,6 +4,9 @@ does not know of an operator."""
 
 from pathlib import Path
 
+import pytest
+
+from hmx_pipeline.audit.state_rebuild import RebuildError, rebuild_state
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.headers import origin_of
 from hmx_pipeline.intake.control_records import barrier
@@ -81,6 +84,33 @@ def test_a_rolling_upgrade_to_another_format_loses_and_doubles_nothing(
         until(lambda: readiness(new)[0], "the newer worker has all of them")
         wait_for_all(settings)
         assert formats(settings) == {STATE_FORMAT + 1}
+        sound(settings)
+
+
+def test_who_goes_back_to_the_older_release_rebuilds_the_state_from_the_log(
+    kafka: str, redis_url: str, tmp_path: Path
+) -> None:
+    settings, samples = new_settings(kafka, redis_url), sample_events()
+    half = len(samples) // 2
+    old = f"http://127.0.0.1:{settings.worker_port}"
+    with running(settings, tmp_path, "materialiser", partitions=PARTITIONS) as pipeline:
+        pipeline.start("worker-2", program=("-c", NEWER))
+        publish(samples[:half], settings)
+        wait_for_all(settings)
+        assert formats(settings) == {STATE_FORMAT + 1}
+        pipeline.stop("worker-2")
+        pipeline.start("worker")
+        publish(samples[half:], settings)
+        until(lambda: "a newer release has written it" in readiness(old)[1], "the older worker sets them aside")
+        stage, wrote = STAGES[0], {s.name: [n for n in range(PARTITIONS) if latest(settings, s, n)] for s in STAGES}
+        with pytest.raises(RebuildError, match="Start that release: it needs no rebuild"):
+            rebuild_state(settings, stage, wrote[stage.name][0])
+        for stage in STAGES:
+            for number in wrote[stage.name]:
+                rebuild_state(settings, stage, number, force=True)
+        until(lambda: readiness(old)[0], "it goes on with what is rebuilt")
+        wait_for_all(settings)
+        assert formats(settings) == {STATE_FORMAT}
         sound(settings)
 
 

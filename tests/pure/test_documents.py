@@ -99,7 +99,7 @@ def test_containers_wait_for_what_they_need_and_are_watched() -> None:
 @pytest.mark.parametrize(("name", "port"), [("worker", 8081), ("materialiser", 8082), ("service", 8080)])
 def test_a_container_is_asked_for_its_health_where_it_answers(name: str, port: int) -> None:
     assert OURS[name]["environment"][f"HMX_{name.upper()}_PORT"] == port
-    assert f"http://127.0.0.1:{port}/startupz" in OURS[name]["healthcheck"]["test"][-1]
+    assert f"://127.0.0.1:{port}/startupz" in OURS[name]["healthcheck"]["test"][-1]
 
 
 def test_the_container_broker_is_the_local_one() -> None:

@@ -61,7 +61,7 @@ OWN = {
 FIXED = {
     *(
         f"intake.control_records.{name}"
-        for name in ("authentic", "barrier", "is_rerouted_copy", "reroute_header", "signature")
+        for name in ("authentic", "barrier", "is_rerouted_copy", "reroute_header", "retaining", "setting", "signature")
     ),
     *(
         f"retrieval.postings.{name}"

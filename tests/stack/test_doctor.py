@@ -20,7 +20,7 @@ from hmx_pipeline.cli.app import application
 from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import connect as connect_redis
-from hmx_pipeline.topology import EVENTS
+from hmx_pipeline.topology import EVENTS, SESSION_STATE
 from tests.support.issuer import AUDIENCE, serving_keys
 from tests.support.pipeline import create_topics, environment, new_settings
 
@@ -72,6 +72,24 @@ def test_a_topic_with_another_setting_is_named(doctor: Doctor, settings: Setting
         each.result()
     said = wrong(doctor())
     assert any(f"{name} message.timestamp.type=CreateTime, not LogAppendTime" in told for _, told, _ in said)
+
+
+def test_a_state_topic_of_an_earlier_release_is_named_and_mended_by_the_command_that_is_named(
+    doctor: Doctor, settings: Settings
+) -> None:
+    """It had no bound, so receipts of erasures knew no day on which the last copy goes."""
+    create_topics(settings)
+    name = settings.topic_prefix + SESSION_STATE
+    entry = ConfigEntry("max.compaction.lag.ms", None, incremental_operation=AlterConfigOpType.DELETE)
+    topic = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    admin = connect(settings.require_kafka())
+    for each in admin.incremental_alter_configs([topic]).values():
+        each.result()
+    ((check, told, mend),) = wrong(doctor())
+    assert (check, mend) == ("topics", "hmx topics apply")
+    assert told == f"{name} max.compaction.lag.ms={2**63 - 1}, not 86400000"
+    assert CliRunner().invoke(application(), ["topics", "apply", "--yes"]).exit_code == 0
+    assert wrong(doctor()) == []
 
 
 def test_a_redis_that_evicts_is_named(doctor: Doctor, settings: Settings) -> None:

@@ -11,6 +11,8 @@ import redis
 
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.receipt import Receipt, is_genuine
+from hmx_pipeline.contracts.retention import DAY_MS
+from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE, PATTERN_STATE, SESSION_STATE
@@ -104,6 +106,8 @@ def test_what_is_erased_is_gone_from_memory_state_and_compacted_topics(
     assert receipt["gone"]["contributions"] > 0
     assert receipt["gone"]["knowledge"] > 0
     assert sorted(receipt["positions"]) == ["hmx.events.v1/0", "hmx.events.v1/1"]
+    kept = format_ms(milliseconds(receipt["at"]) + 40 * DAY_MS)  # a month, and a segment's week
+    assert all(receipt["at"] < at < kept for at in receipt["last_copy"].values()), receipt["last_copy"]
 
     def left() -> list[Any]:
         topics = (KNOWLEDGE, ARTIFACTS, SESSION_STATE, PATTERN_STATE)

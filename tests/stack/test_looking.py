@@ -82,6 +82,8 @@ def test_a_rejected_record_is_explained_and_listed_among_the_dead_letters(pipeli
     assert "not_json" in shown.stdout
     listed = json.loads(hmx(pipeline.settings, "dlq", "--json").stdout)
     (found,) = [each for each in listed["reasons"] if each["reason"] == "not_json"]
+    assert json.loads(hmx(pipeline.settings, "dlq", "--json", "--tenant", "acme").stdout)["dead_letters"] == 0
+    assert "no dead letters name the tenant acme" in hmx(pipeline.settings, "dlq", "--tenant", "acme").stdout
     assert (found["example"]["origin"], found["advice"]) == (f"0:{offset}", Reason.NOT_JSON.advice)
     plain, values = hmx(pipeline.settings, "dlq"), hmx(pipeline.settings, "dlq", "--show-values", "--limit", "1000")
     assert (plain.exit_code, values.exit_code) == (0, 0)

@@ -7,13 +7,15 @@ from typing import Any
 
 import orjson
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
 
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.retention import DAY_MS
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.publisher import publish
+from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE, PATTERN_STATE
+from hmx_pipeline.topology import ARTIFACTS, EVENTS, KNOWLEDGE, PATTERN_STATE
 from tests.stack.test_erase import in_redis, latest_in, session
 from tests.support.events import event
 from tests.support.memory import Memory
@@ -69,7 +71,7 @@ def test_what_a_policy_takes_is_shown_before_and_gone_afterwards(pipeline: Pipel
     until(lambda: left() == [], "what is too old is gone")
     assert in_redis(settings, "frankfurt") == kept
     assert planned(settings) == {}
-    assert hmx(settings, "retention", "apply", "acme").stdout.strip() == "no session is too many"
+    assert hmx(settings, "retention", "apply", "acme").stdout.strip() == "acme: no session is too many"
     Memory(redis_url, settings.topic_prefix).wipe()
     until(lambda: in_redis(settings, "frankfurt"), "Redis is filled again")
     wait_for_all(settings)
@@ -95,7 +97,10 @@ def test_more_sessions_than_are_kept_leave_by_an_event_in_the_log(pipeline: Pipe
     assert hmx(settings, "tenant", "set", "acme", "retention=sessions:1").exit_code == 0
     wait_for_all(settings)
     assert in_redis(settings, "frankfurt")
-    assert hmx(settings, "retention", "apply", "acme").exit_code == 0
+    applied = hmx(settings, "retention", "apply")
+    assert applied.exit_code == 0
+    assert applied.stdout.startswith("acme: what was before 20"), "of each tenant that has a policy by count"
+    assert applied.stdout.count("\n") == 1
     wait_for_all(settings)
     until(lambda: not in_redis(settings, "frankfurt"), "only the latest session is left")
     assert in_redis(settings, "brass")
@@ -159,3 +164,27 @@ def test_a_source_that_a_class_policy_took_is_told_from_one_that_never_was(pipel
         assert [one["source_events"] for one in records if "ledger" in one["text"]] == [["e-classed"]]
         client.headers["X-HMX-Tenant"] = "another"
         assert "forgotten" not in is_problem(client.get("/v1/hmx/events/e-classed"), 404, "not_found")
+
+
+def test_what_is_set_is_shown_with_when_and_by_whom_and_still_once_the_log_has_lost_it(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+
+    def shown() -> dict[str, tuple[str, bool, bool]]:
+        answer = hmx(settings, "tenant", "show", "shown", "--json")
+        assert answer.exit_code == 0, answer.output
+        rows = json.loads(answer.stdout)
+        return {row["setting"]: (row["value"], bool(row["set_at"]), "@" in row["set_by"]) for row in rows}
+
+    unset = {"sharing": ("subjects", False, False), "trusted_agents": ("", False, False)}
+    assert shown() == {**unset, "retention": ("", False, False)}
+    for given in ("sharing=subjects", "sharing=team", "trusted_agents=ci,deployer", "retention=sessions:9,all:30d"):
+        assert hmx(settings, "tenant", "set", "shown", given).exit_code == 0
+    wanted = {"sharing": "team", "trusted_agents": "ci,deployer", "retention": "all:30d,sessions:9"}
+    assert shown() == {name: (value, True, True) for name, value in wanted.items()}
+    assert "all:30d,sessions:9" in hmx(settings, "tenant", "show", "shown").stdout
+    wait_for_all(settings)
+    admin = connect(settings.require_kafka())
+    ends = [TopicPartition(settings.topic_prefix + EVENTS, number, OFFSET_END) for number in range(2)]
+    for done in admin.delete_records(ends).values():
+        done.result()
+    assert shown() == {name: (value, False, False) for name, value in wanted.items()}

@@ -192,6 +192,7 @@ def _of_producers(pipeline: Pipeline) -> list[Any]:
 
 
 def test_a_letter_that_would_be_accepted_now_is_sent_back_once_and_released(pipeline: Pipeline, hmx: Any) -> None:
+    assert [hmx("dlq", "--tenant", whose, "--json")["dead_letters"] for whose in ("forger", "nobody")] == [1, 0]
     dry = hmx("dlq", "replay", "--json")
     assert (dry["would_be_sent"], dry["reasons"]["forged_origin"]) == (1, {"send": 1})
     assert sum(dry["reasons"]["not_json"].values()) == dry["reasons"]["not_json"]["again"] == 2

@@ -272,7 +272,7 @@ def command_of(words: list[str]) -> click.Command | None:
     """The command that these words name, options and arguments left out."""
     found: Any = COMMANDS
     for word in words:
-        if not hasattr(found, "commands"):
+        if not hasattr(found, "commands") or (word not in found.commands and found.invoke_without_command):
             break
         found = found.commands.get(word)
     return found if found is not COMMANDS else None

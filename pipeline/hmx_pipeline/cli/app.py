@@ -74,7 +74,7 @@ MODULES: Final = {
     "source": {"source": "Feeds the events topic from another queue."},
     "topics": {"topics": "Compares topics/*.yaml with the cluster, and applies the difference."},
     "keys": {"keys": "Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."},
-    "tenant": {"tenant": "Sets what a tenant's subjects share, whom it trusts, what it keeps."},
+    "tenant": {"tenant": "Sets and shows what a tenant's subjects share, whom it trusts, what it keeps."},
     "retention": {"retention": "Shows what leaves a tenant's memory by age, class and count."},
     "fingerprint": {"fingerprint": "Exports, imports and compares what a tenant or an agent has learnt."},
     "table": {"table": "Shows the state of the stages, read from their state topics."},

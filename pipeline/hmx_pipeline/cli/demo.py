@@ -4,7 +4,6 @@ Everything is stopped at the end, also after Ctrl-C or a failure, unless `--keep
 """
 
 import time
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -12,11 +11,11 @@ from rich.padding import Padding
 
 from hmx_pipeline.cli.console import OUT, fail, many, plain, saying
 from hmx_pipeline.cli.own_stack import own_stack
+from hmx_pipeline.cli.status import DEMO
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.settings import Settings
 
-KEPT: Final = Path(".hmx/demo")
 BUDGET: Final = 600
 
 
@@ -33,13 +32,13 @@ def demo(
 
     started = time.monotonic()
     try:
-        with own_stack(KEPT, keep) as settings:
+        with own_stack(DEMO, keep) as settings:
             _flow(settings)
             _show(settings)
             OUT.print(f"\n[dim]{time.monotonic() - started:.0f} s in total[/]")
             _where_next(settings, keep)
     except LackingError as error:
-        fail(f"{error}\n`hmx demo --keep` keeps the logs in {KEPT}/logs.")
+        fail(f"{error}\n`hmx demo --keep` keeps the logs in {DEMO}/logs.")
 
 
 def _flow(settings: Settings) -> None:
@@ -108,7 +107,7 @@ def _where_next(settings: Settings, keep: bool) -> None:
 The stack keeps running, with the page at {settings.service_url}/
 and the documentation at {settings.service_url}/docs/
 
-    export HMX_STATE={KEPT}
+    export HMX_STATE={DEMO}
     hmx open                                  # the page
     hmx pack "{QUESTION}" --tenant acme
     hmx artifacts --tenant acme               # all that was learnt

@@ -31,6 +31,7 @@ group: Final = typer.Typer(add_completion=False)
 @group.callback(invoke_without_command=True)
 def dlq(
     context: typer.Context,
+    tenant: Annotated[str | None, typer.Option(help="Only records that name this tenant.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Read only the newest N offsets of each partition.")] = None,
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show the beginning of each example's value; it may hold secrets.")
@@ -44,20 +45,20 @@ def dlq(
     if context.invoked_subcommand is not None:
         return
     settings = Settings.load()
-    found = [letters for topic in (EVENTS_DLQ, EVIDENCE_DLQ) for letters in _read(settings, topic, limit)]
+    found = [letters for topic in (EVENTS_DLQ, EVIDENCE_DLQ) for letters in _read(settings, topic, tenant, limit)]
     if as_json:
         total = sum(letters.count for letters in found)
         print_json({"dead_letters": total, "reasons": [letters.as_json(show_values) for letters in found]})
     else:
-        _show(found, show_values, limit)
+        _show(found, show_values, tenant, limit)
 
 
-def _read(settings: Settings, topic: str, limit: int | None) -> list[DeadLetterReport]:
+def _read(settings: Settings, topic: str, tenant: str | None, limit: int | None) -> list[DeadLetterReport]:
     partitions = existing_topics(settings, topic)[topic]
     name = settings.topic_prefix + topic
     with closing(Cluster(settings.require_kafka())) as cluster:
         parts = (_rows(cluster, name, partition, limit) for partition in range(partitions))
-        return by_reason(topic, chain.from_iterable(parts))
+        return by_reason(topic, filter(LetterFilter(tenant=tenant).selects, chain.from_iterable(parts)))
 
 
 def _rows(cluster: Cluster, name: str, partition: int, limit: int | None) -> Iterator[Row]:
@@ -66,10 +67,11 @@ def _rows(cluster: Cluster, name: str, partition: int, limit: int | None) -> Ite
     return map(row_of, read_partition(cluster.kafka, name, partition, Watermarks(start, high)))
 
 
-def _show(found: list[DeadLetterReport], show_values: bool, limit: int | None) -> None:
+def _show(found: list[DeadLetterReport], show_values: bool, tenant: str | None, limit: int | None) -> None:
     if not found:
+        named = "" if tenant is None else f" name the tenant {plain(tenant)}"
         newest = "" if limit is None else f" in the newest {limit:,} offsets of each partition"
-        OUT.print(f"no dead letters{newest}")
+        OUT.print(f"no dead letters{named}{newest}")
         return
     for topic in dict.fromkeys(letters.topic for letters in found):
         ours = [letters for letters in found if letters.topic == topic]

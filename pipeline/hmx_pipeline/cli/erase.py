@@ -9,6 +9,7 @@ from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, 
 from hmx_pipeline.cli.opened_memory import opened
 from hmx_pipeline.cli.wait import Timeout, wait_for_all
 from hmx_pipeline.contracts.erasure import ErasedScope
+from hmx_pipeline.contracts.receipt import NEVER
 from hmx_pipeline.settings import Settings
 
 
@@ -69,6 +70,10 @@ def erase(
         return
     counts = ", ".join(f"{count:,} {kind}" for kind, count in made.gone.items())
     OUT.print(f"erased: {counts} [dim]{plain(made.erasure_id)}[/]", soft_wrap=True)
-    OUT.print(f"the last copy is deleted at {max(made.last_copy.values())}")
+    endless = [topic for topic, at in made.last_copy.items() if at == NEVER]
+    if endless:
+        ERR.print(f"copies stay for ever in {', '.join(endless)}, which have no bound: see `hmx topics plan`")
+    else:
+        OUT.print(f"the last copy is deleted at {max(made.last_copy.values())}")
     if receipt is None:
         ERR.print("to keep the receipt, use --receipt FILE or --json")

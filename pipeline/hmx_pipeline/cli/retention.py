@@ -46,7 +46,11 @@ def plan(
 
 
 @group.command()
-def apply(name: Name) -> None:
+def apply(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The tenant. Default: all that have a policy by count.")
+    ] = None,
+) -> None:
     """Lets the sessions leave that are more than the tenant keeps, by an event in the log. Run it as often as you like.
 
     Policies by age and class need no command: they take what has become too old at midnight, UTC.
@@ -56,9 +60,12 @@ def apply(name: Name) -> None:
     from hmx_pipeline.contracts.timestamps import format_ms
     from hmx_pipeline.queries import retention_query
 
+    settings = Settings.load()
     with opened() as store:
-        try:
-            at = retention_query.apply(Settings.load(), store, name)
-        except LookupError as error:
-            fail(str(error))
-    OUT.print(f"what was before {format_ms(at)} leaves" if at else "no session is too many")
+        for tenant in [name] if name is not None else retention_query.counted(settings):
+            try:
+                at = retention_query.apply(settings, store, tenant)
+            except LookupError as error:
+                fail(str(error))
+            told = f"what was before {format_ms(at)} leaves" if at else "no session is too many"
+            OUT.print(f"{plain(tenant)}: {told}", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, print_json, saying
-from hmx_pipeline.cli.status import NO_STACK, components
+from hmx_pipeline.cli.status import components, no_stack
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.local.process import StackError
 from hmx_pipeline.settings import Settings
@@ -23,6 +23,8 @@ def up(
     as_json: Annotated[bool, typer.Option("--json", help="Print components as JSON; not with --foreground.")] = False,
 ) -> None:
     """Starts Kafka, Redis and the whole pipeline on this machine, and restarts processes that exit.
+
+    Returns once every process has started (/startupz). What was published before may still be on its way: `hmx wait`.
 
     HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL select existing servers instead. Example: hmx up --nodes 3
     """
@@ -48,9 +50,10 @@ def env() -> None:
 
     Example: eval "$(hmx env)"
     """
-    running = local.status(Settings.load().state)
+    settings = Settings.load()
+    running = local.status(settings.state)
     if running is None:
-        fail(NO_STACK)
+        fail(no_stack(settings))
     addresses = {"KAFKA": running["kafka_bootstrap"], "SERVICE": running["service_url"]}
     typer.echo("\n".join(f"export {name}={quote(address)}" for name, address in addresses.items() if address))
 
@@ -65,7 +68,7 @@ def open_(
     """
     settings = Settings.load()
     if not settings.service_url:
-        fail(f"{NO_STACK}, or set HMX_SERVICE_URL")
+        fail(f"{no_stack(settings)}, or set HMX_SERVICE_URL")
     address = f"{settings.service_url.rstrip('/')}/#{view}"
     if as_json:
         print_json({"url": address})
@@ -83,8 +86,9 @@ def down() -> None:
 
     Example: hmx down
     """
-    if not local.down(Settings.load().state):
-        fail(NO_STACK)
+    settings = Settings.load()
+    if not local.down(settings.state):
+        fail(no_stack(settings))
     OUT.print("stopped")
 
 

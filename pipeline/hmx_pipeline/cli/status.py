@@ -15,7 +15,8 @@ from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.queries.pipeline_status import Json
 from hmx_pipeline.settings import Settings, without_password
 
-NO_STACK: Final = "no stack runs in this folder: start one with `hmx up`"
+DEMO: Final = Path(".hmx/demo")
+"""Where `hmx demo --keep` leaves its stack."""
 OWNER: Final = 18
 
 
@@ -32,15 +33,15 @@ def status(as_json: AsJson = False) -> None:
     if running is not None:
         running["redis_url"] = without_password(running["redis_url"])
     if running is None and not settings.kafka_bootstrap:
-        fail(NO_STACK)
+        fail(no_stack(settings))
     health = running.get("health", {}) if running is not None else settings.addresses()
     said = pipeline_status.processes(health)
     stages = pipeline_status.explained(lambda: pipeline_status.stages(settings, figures(health.values())))
     memory = pipeline_status.explained(lambda: pipeline_status.memory(settings))
     if running is None:
         if isinstance(stages, str):
-            fail(f"{NO_STACK} ({stages})")
-        ERR.print(f"[dim]{NO_STACK}; showing what Kafka and Redis report[/]")
+            fail(f"{no_stack(settings)} ({stages})")
+        ERR.print(f"[dim]{no_stack(settings)}; showing what Kafka and Redis report[/]")
     if as_json:
         lag = memory if isinstance(memory, str) else {where: at["lag"] for where, at in memory.items()}
         print_json({**(running or {}), "health": said, "stages": stages, "redis": memory, "redis_lag": lag})
@@ -50,12 +51,19 @@ def status(as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+def no_stack(settings: Settings) -> str:
+    """Says that none runs in the folder of the settings, and how to come to one."""
+    if local.status(DEMO) is not None:
+        return f"no stack runs in {settings.state}; that of the demo runs: export HMX_STATE={DEMO}"
+    return f"no stack runs in {settings.state}: start one with `hmx up`"
+
+
 def components(running: Json, said: Mapping[str, Json]) -> Any:
     """Returns a table of the local stack's processes."""
     addresses = {
         "kafka": running["kafka_bootstrap"],
         "redis": running["redis_url"],
-        "service": running["service_url"] or "",
+        **running.get("health", {}),
     }
     rows = [
         (name, _state(it["state"], said.get(name)), str(it["pid"] or ""), _megabytes(it["pid"]), it["restarts"],

@@ -1,10 +1,13 @@
-"""`hmx tenant`: what an operator sets for a tenant, by an event in the log."""
+"""`hmx tenant`: what an operator sets for a tenant, by an event in the log, and what is set."""
 
+import getpass
+import os
+import socket
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hmx_pipeline.cli.console import OUT, fail, plain
+from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying, table
 from hmx_pipeline.contracts.ids import too_long
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.settings import Settings
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from hmx_pipeline.contracts.retention import Retention
 
 group: Final = typer.Typer(
-    no_args_is_help=True, help="Sets what a tenant's subjects share, whom it trusts, what it keeps."
+    no_args_is_help=True, help="Sets and shows what a tenant's subjects share, whom it trusts, what it keeps."
 )
 
 
@@ -40,7 +43,8 @@ def set_(
     `sessions` keeps the latest COUNT. All policies are given at once; an empty value keeps everything from here on.
     `hmx retention plan` shows beforehand what would leave. What has left does not come back.
 
-    A setting is an event in the log, so it survives a rebuild; the last one counts.
+    A setting is an event in the log, so it survives a rebuild; the last one counts. The event names who has set it: the
+    user and the machine.
 
     Exit code: 0 set, 1 it is not in the log, 2 no such setting.
 
@@ -59,7 +63,7 @@ def set_(
         fail(f"{name} is no tenant", code=2)
     field, equals, value = setting.partition("=")
     if field == "retention" and equals:
-        append_retention(Settings.load(), retention_in(name, value))
+        append_retention(Settings.load(), retention_in(name, value), _operator())
         _say(name, field, value)
         return
     told = [agent for agent in value.split(",") if agent] if field == "trusted_agents" else value
@@ -70,8 +74,36 @@ def set_(
     known = field in ("sharing", "trusted_agents")
     if not known or not equals or given is None or any(map(too_long, given.trusted_agents or ())):
         fail(f"{setting} is no setting: say sharing=, trusted_agents= or retention=", code=2)
-    append_settings(Settings.load(), given)
+    append_settings(Settings.load(), given, _operator())
     _say(name, field, value)
+
+
+@group.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tenant.")],
+    as_json: AsJson = False,
+) -> None:
+    """Shows what is set for a tenant, when it was set and by whom. It reads the tenant's partition of the log.
+
+    Exit code: 0 shown, 1 Kafka does not answer. Example: hmx tenant show acme
+    """
+    from hmx_pipeline.queries.tenant_query import tenant_settings
+
+    with saying("reading", in_terminal=True) as say:
+        found = tenant_settings(Settings.load(), name, say)
+    if as_json:
+        print_json([one.model_dump() for one in found])
+        return
+    rows = [(one.setting, one.value or "-", one.set_at or "-", one.set_by or "-") for one in found]
+    OUT.print(table(f"Tenant {plain(name)}", ("setting", "value", "set at", "by"), rows))
+
+
+def _operator() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user has no name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def retention_in(name: str, policies: str) -> "Retention":

@@ -13,6 +13,7 @@ from hmx_pipeline.contracts.erasure import ErasedScope
 from hmx_pipeline.contracts.event import Name, Timestamp
 
 _PURPOSE: Final = b"hmx-receipt"
+NEVER: Final = "never"
 
 
 class Receipt(Model):

@@ -116,20 +116,22 @@ def erase(erasure: Erasure, partition: int) -> bytes:
     return _control(ERASE, event_id, partition, erasure.at, erasure.model_dump(mode="json"))
 
 
-def setting(settings: TenantSettings, partition: int, now_ms: int) -> bytes:
-    """Return the event that sets how a tenant's subjects share, and whom it trusts."""
+def setting(settings: TenantSettings, partition: int, now_ms: int, by: str = "") -> bytes:
+    """Return the event that sets how a tenant's subjects share, and whom it trusts; `by` says which operator did."""
     event_id = content_id(now_ms, TENANT, settings.tenant_id, settings.to_json().decode())
-    return _control(TENANT, event_id, partition, now_ms, settings.model_dump(exclude_none=True))
+    return _control(TENANT, event_id, partition, now_ms, settings.model_dump(exclude_none=True), by)
 
 
-def retaining(retention: Retention, partition: int, now_ms: int) -> bytes:
+def retaining(retention: Retention, partition: int, now_ms: int, by: str = "") -> bytes:
     """Return the event that sets what leaves a tenant's memory; each partition of the log gets one."""
     told = retention.model_dump(exclude_none=True)
     event_id = content_id(now_ms, TENANT, retention.tenant_id, retention.to_json().decode(), str(partition))
-    return _control(TENANT, event_id, partition, now_ms, {"tenant_id": retention.tenant_id, RETENTION: told})
+    return _control(TENANT, event_id, partition, now_ms, {"tenant_id": retention.tenant_id, RETENTION: told}, by)
 
 
-def _control(event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any]) -> bytes:
+def _control(
+    event_type: str, event_id: str, partition: int, now_ms: int, content: dict[str, Any], by: str = ""
+) -> bytes:
     return orjson.dumps(
         {
             "hmx_version": HMX_VERSION,
@@ -141,6 +143,6 @@ def _control(event_type: str, event_id: str, partition: int, now_ms: int, conten
             "timestamp": format_ms(now_ms),
             "sequence": 0,
             "content": content,
-            "metadata": {},
+            "metadata": {"by": by} if by else {},
         }
     )

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from hmx_pipeline.contracts.headers import Headers
 from hmx_pipeline.contracts.limits import OUTPUT_BYTES
 from hmx_pipeline.kafka.acl_rights import check_rights
+from hmx_pipeline.kafka.answering import KafkaAnswers
 from hmx_pipeline.kafka.client_login import as_profile, client_config, refusal
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, settled
 from hmx_pipeline.kafka_profile import KafkaProfile
@@ -94,6 +95,9 @@ class Cluster:
         self.kafka = as_profile(kafka)
         self._admin = AdminClient(client_config(kafka))
         self._reader = Consumer(consumer_config(kafka, **{"isolation.level": "read_uncommitted"}))
+
+    def answers(self, topic: str, process: str) -> KafkaAnswers:
+        return KafkaAnswers(lambda: self._admin, topic, process)
 
     def check_rights(self, process: str, prefix: str) -> None:
         """Raises MissingRightsError, KafkaUnreachableError."""

@@ -26,6 +26,8 @@ from hmx_pipeline.kafka.topic_files import KafkaRefusedError
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
 
+TENANT_KEY: Final = b"tenant"
+"""The key under which a tenant's settings stand in the log."""
 DELIVERY_MS: Final = 15_000
 """Timeout of a delivery. A shorter one would leave it open whether a sent record arrives."""
 
@@ -49,16 +51,17 @@ def append_ruling(settings: Settings, ruled: Ruling) -> None:
     append_control(settings, "ruling", [(partition, ruling(ruled, partition))])
 
 
-def append_settings(settings: Settings, given: TenantSettings) -> None:
+def append_settings(settings: Settings, given: TenantSettings, by: str = "") -> None:
     """Appends a tenant's settings to its events partition."""
     partition = _partition_of(settings, given.tenant_id)
-    append_control(settings, "tenant", [(partition, setting(given, partition, _now_ms()))])
+    append_control(settings, TENANT_KEY.decode(), [(partition, setting(given, partition, _now_ms(), by))])
 
 
-def append_retention(settings: Settings, given: Retention) -> None:
+def append_retention(settings: Settings, given: Retention, by: str = "") -> None:
     """Appends a tenant's retention to every events partition."""
     places, now_ms = range(existing_topics(settings, EVENTS)[EVENTS]), _now_ms()
-    append_control(settings, "tenant", [(place, retaining(given, place, now_ms)) for place in places])
+    values = [(place, retaining(given, place, now_ms, by)) for place in places]
+    append_control(settings, TENANT_KEY.decode(), values)
 
 
 def append_erasure(settings: Settings, erasure: Erasure) -> None:

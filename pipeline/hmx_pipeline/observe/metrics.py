@@ -19,6 +19,8 @@ _SPOT: Final = ["topic", "partition"]
 
 
 class Metrics:
+    # every process
+    kafka_answers = Gauge("hmx_kafka_answers", "1: Kafka answers this process; 0: it waits for Kafka", ["process"])
     # counters of the worker
     records = Counter("hmx_stage_records", "Source records folded and committed", ["stage"])
     outcomes = Counter(

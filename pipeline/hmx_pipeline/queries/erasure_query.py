@@ -11,7 +11,7 @@ from typing import Final
 
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.limits import ERASED_SESSIONS
-from hmx_pipeline.contracts.receipt import Receipt, key_of, signed
+from hmx_pipeline.contracts.receipt import NEVER, Receipt, key_of, signed
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.control_producer import append_erasure
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
@@ -34,7 +34,8 @@ from hmx_pipeline.topology import (
 
 _KEPT: Final = (EVENTS, EVENTS_DLQ, EPISODES, EVIDENCE, EVIDENCE_DLQ)
 _COMPACTED: Final = (ARTIFACTS, KNOWLEDGE, SESSION_STATE, PATTERN_STATE)
-_UNLIMITED: Final = ("", "-1")
+_UNLIMITED: Final = ("", "-1", str(2**63 - 1))
+"""The broker's words for no bound: of retention, and of compaction."""
 READ_S: Final = 8.0
 """Longest wait for memory before it is asked what to erase."""
 RECEIPT_KEPT_S: Final = 7 * 86_400
@@ -150,7 +151,7 @@ def _last_copies(settings: Settings, at: int) -> dict[str, str]:
             config = known[prefix + topic].config
             lasts = config.get(setting, "")
             found[topic] = (
-                "never" if lasts in _UNLIMITED else format_ms(at + int(lasts) + int(config.get("segment.ms") or 0))
+                NEVER if lasts in _UNLIMITED else format_ms(at + int(lasts) + int(config.get("segment.ms") or 0))
             )
     if settings.archive:
         found["archive"] = format_ms(at + 1_000 * settings.archive_s)

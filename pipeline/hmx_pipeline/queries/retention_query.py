@@ -4,9 +4,11 @@ Raises what reading Kafka and Redis raises, and what appending a control record 
 """
 
 import time
+from collections.abc import Iterator
 from typing import Final
 
 from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.retention import RETENTION, SESSIONS, Cuts, Retention, risen
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.control_producer import append_retention
@@ -57,11 +59,22 @@ def apply(settings: Settings, store: Store, tenant: str) -> int:
     return at
 
 
+def counted(settings: Settings) -> list[str]:
+    """Returns the tenants that have a policy by count."""
+    told = {one.tenant_id: one.policy for one in _marks(settings)}
+    return sorted(tenant for tenant, policy in told.items() if Retention.told(tenant, policy).sessions is not None)
+
+
+def _marks(settings: Settings) -> Iterator[ErasureMark]:
+    marks = erasure_marks(settings.require_kafka(), settings.topic_prefix)
+    return (mark for mark in marks if mark.erasure_id == RETENTION)
+
+
 def _leaving(settings: Settings, store: Store, tenant: str, asked: Retention | None) -> tuple[Retention, Cuts, Leaving]:
     cuts: Cuts = {}
     told = ""
-    for mark in erasure_marks(settings.require_kafka(), settings.topic_prefix):
-        if mark.tenant_id == tenant and mark.erasure_id == RETENTION:
+    for mark in _marks(settings):
+        if mark.tenant_id == tenant:
             cuts, told = risen(cuts, mark.cuts), mark.policy
     policy = asked or Retention.told(tenant, told)
     if not str(policy):

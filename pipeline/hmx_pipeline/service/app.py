@@ -77,7 +77,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.log = log
         app.state.captures = capture.Captures(log, store, app.state.usage, app.state.parsing, app.state.reading)
         app.state.checks = {
-            "kafka": Check("kafka", log.unreachable),
+            "kafka": Check("kafka", log.answers.why_not),
             "redis": Check("redis", lambda: _unreachable(store)),
         }
         memory = MemoryCheck(settings, store)

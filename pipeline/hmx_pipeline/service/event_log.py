@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from hmx_pipeline.contracts.headers import Headers
-from hmx_pipeline.kafka.client_login import denied, refusal
+from hmx_pipeline.kafka.answering import KafkaAnswers
+from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.clients import plain_producer, sendable
 from hmx_pipeline.kafka_profile import KafkaProfile
 
 ACKNOWLEDGED_MS: Final = 10_000
 AT_ONCE: Final = 1_000
 """Records handed over before the event loop gets a turn; at least a batch of captures."""
-REACHED_S: Final = 2.0
 POLL_S: Final = 0.5
 
 
@@ -81,6 +81,7 @@ class EventLog:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="acknowledgements", daemon=True)
         self._thread.start()
+        self.answers = KafkaAnswers(lambda: self._producer, topic, "service")
 
     async def append(self, records: Sequence[EventRecord]) -> list[LogPosition]:
         """Appends records, see the module. Events of one session keep their order."""
@@ -101,16 +102,6 @@ class EventLog:
                 self._replace()
             raise NotAppendedError(cause.str()) from None
         return await delivery.done
-
-    def unreachable(self) -> str | None:
-        """Returns why no event can be appended, or None. Blocks for REACHED_S at most."""
-        try:
-            found = self._producer.list_topics(self.topic, timeout=REACHED_S).topics[self.topic]
-        except KafkaException as error:
-            return refusal() or f"Kafka does not answer: {error.args[0].str()}"
-        if found.error is None:
-            return None
-        return denied(found.error, f"topic {self.topic}") or f"topic {self.topic}: {found.error.str()}"
 
     def give_up(self) -> None:
         """Drops unacknowledged records; their callers get an error."""

@@ -149,8 +149,9 @@ def _said(answers: dict[str, str | None], told: dict[str, Any]) -> Response:
 
 
 @router.get("/metrics", tags=["health"], response_class=PlainTextResponse)
-async def metrics() -> Response:
+async def metrics(request: Request) -> Response:
     """Metrics in Prometheus format."""
+    await request.app.state.checks["kafka"].get()
     return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

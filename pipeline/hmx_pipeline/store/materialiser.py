@@ -41,7 +41,7 @@ from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, ap
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.store.topic_ids import forget_damaged, forget_recreated
-from hmx_pipeline.topology import ERASURES, MATERIALISED
+from hmx_pipeline.topology import EPISODES, ERASURES, MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.materialiser")
 
@@ -84,6 +84,7 @@ class Materialiser:
         self._blocks = atomic_blocks.Blocks(self._client, self._keys)
         self._layouts = Layouts(self._client, self._keys)
         self._cluster = Cluster(self._kafka)
+        self._silent = self._cluster.answers(self._prefix + EPISODES, "materialiser").why_not
         self._topic_ids: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], FilledPartition] = {}
         self._writer = ThreadPoolExecutor(1, "blocks")
@@ -164,13 +165,14 @@ class Materialiser:
         return not self._trouble, self._trouble or f"reading {len(self._partitions)} partitions"
 
     def ready(self) -> Answer:
-        if self._trouble:
-            return False, self._trouble
+        if trouble := self._trouble or self._silent():
+            return False, trouble
         if self._healing.left:
             return False, self._healing.advice(self._healing.left)
         return verdict(list(self._behind().values()), self._most_behind_s)
 
     def refresh(self) -> None:
+        self._silent()
         found = self._behind()
         replace(METRICS.materialiser_position, {place: lag.position for place, lag in found.items()})
         replace(METRICS.materialiser_lag, {place: lag.records for place, lag in found.items()})

@@ -16,6 +16,7 @@ from hmx_pipeline.observe.health_server import serve_health
 from hmx_pipeline.observe.logs import configure_logs
 from hmx_pipeline.observe.shutdown import end_in_time
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import SESSIONS
 from hmx_pipeline.worker.app import create_app, create_runner, quiet_libraries
 from hmx_pipeline.worker.runner import Runner
 from hmx_pipeline.worker.worker_status import ProgressWatch, WorkerHealth
@@ -30,9 +31,11 @@ def run_worker(settings: Settings) -> None:
     """Blocks until SIGTERM or SIGINT; retries while Kafka does not answer. Raises SettingsError, UnfitTopicError."""
     collect_seldom()
     configure_logs(settings.log_level, settings.log)
-    health = WorkerHealth(settings.ready_lag_s)
+    cluster = Cluster(settings.require_kafka())
+    silent = cluster.answers(settings.topic_prefix + SESSIONS.source, "worker").why_not
+    health = WorkerHealth(settings.ready_lag_s, silent)
     serve_health(settings.host, settings.worker_port, health)
-    runner = health.runner = _wait_for_kafka(settings, health.watch)
+    runner = health.runner = _wait_for_kafka(settings, cluster, health.watch)
     app = create_app(settings, runner)
     quiet_libraries()
     asyncio.set_event_loop(asyncio.new_event_loop())
@@ -49,9 +52,9 @@ class Worker(faust.Worker):
         super()._schedule_shutdown(signal)
 
 
-def _wait_for_kafka(settings: Settings, watch: ProgressWatch) -> Runner:
+def _wait_for_kafka(settings: Settings, cluster: Cluster, watch: ProgressWatch) -> Runner:
     """Retries until the topics are there and Kafka's controller says which they are."""
-    admin, cluster = connect(settings.require_kafka()), Cluster(settings.require_kafka())
+    admin = connect(settings.require_kafka())
     attempt, known_by = 0, time.monotonic() + KNOWN_S
     while True:
         try:

@@ -4,7 +4,7 @@ Reads what the event loop writes from another thread, so numbers may be slightly
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,10 +77,11 @@ def caught_up(partition: OwnedPartition) -> bool:
 
 
 class WorkerHealth:
-    """Health checks of the worker; `runner` is set once Kafka has answered."""
+    """Health checks of the worker; `runner` is set once Kafka has answered. `silent` returns why Kafka does not."""
 
-    def __init__(self, most_behind_s: float) -> None:
+    def __init__(self, most_behind_s: float, silent: Callable[[], str | None]) -> None:
         self._most_behind_s = most_behind_s
+        self._silent = silent
         self.watch = ProgressWatch()
         self.runner: Runner | None = None
 
@@ -99,7 +100,7 @@ class WorkerHealth:
 
     def started(self) -> Answer:
         if self.runner is None:
-            return False, "Kafka does not answer"
+            return False, "waiting for Kafka and its topics: the log says why"
         if not self.runner.was_assigned:
             return False, "Kafka has not assigned any partitions yet"
         partitions = self._partitions()
@@ -107,6 +108,8 @@ class WorkerHealth:
         return not restoring, "\n".join(restoring) or f"{len(partitions)} partitions owned and restored"
 
     def ready(self) -> Answer:
+        if silent := self._silent():
+            return False, silent
         started, why = self.started()
         if not started:
             return False, why
@@ -119,6 +122,7 @@ class WorkerHealth:
         return fresh, f"{why}\n{how}" if fresh else how
 
     def refresh(self) -> None:
+        self._silent()
         if self.runner is None:
             return
         METRICS.loop_idle_seconds.set(time.monotonic() - self.runner.last_progress)

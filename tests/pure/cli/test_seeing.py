@@ -12,6 +12,7 @@ from rich.console import Console
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary
 from hmx_pipeline.cli import dlq, home, status, table
 from hmx_pipeline.queries.dead_letter_policy import ReplayDecision
+from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.state_tables import PatternRow, SessionRow, SessionSort, in_order
 
 ODD = "[bold]x[/]\x1b[31m" + "long " * 40
@@ -45,6 +46,28 @@ def partition(**changes: Any) -> dict[str, Any]:
 
 def stages(*rows: dict[str, Any], **counts: int) -> dict[str, Any]:
     return {"sessions": {"lag": sum(row["lag"] for row in rows), "counts": counts, "partitions": list(rows)}}
+
+
+def test_the_address_of_each_process_of_the_stack_is_shown(printed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("kafka-1", "redis", "topics", "worker", "materialiser", "service")
+    running = {
+        "kafka_bootstrap": "127.0.0.1:1", "redis_url": "redis://127.0.0.1:2/0",
+        "health": {"worker": "http://127.0.0.1:3", "materialiser": "http://127.0.0.1:4", "service": "http://127.0.0.1:5"},
+        "components": {name: {"state": "ready", "pid": None, "restarts": 0} for name in names},
+        "service_url": "http://127.0.0.1:5",
+    }  # fmt: skip
+    monkeypatch.setattr(status, "_show_memory", lambda _: None)
+    lines = {line.split()[0]: line for line in printed(status._show, running, {}, {}, {}).splitlines() if line}
+    for name, port in zip((*names[:2], *names[3:]), range(1, 6), strict=True):
+        assert f"127.0.0.1:{port}" in lines[name]
+
+
+def test_where_the_demo_runs_and_no_other_stack_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings()
+    monkeypatch.setattr(status.local, "status", lambda _: None)
+    assert status.no_stack(settings) == "no stack runs in .hmx: start one with `hmx up`"
+    monkeypatch.setattr(status.local, "status", lambda state: {} if state == status.DEMO else None)
+    assert status.no_stack(settings).endswith("that of the demo runs: export HMX_STATE=.hmx/demo")
 
 
 MEMORY = {"hmx.episodes.v1/0": {"position": LARGE, "lag": 0, "lag_seconds": 0.0}}

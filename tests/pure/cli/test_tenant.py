@@ -1,5 +1,6 @@
 """`hmx tenant set` refuses what is no setting before it looks for Kafka, and appends what is one to the log."""
 
+import socket
 from typing import Any
 
 import orjson
@@ -39,11 +40,14 @@ def test_a_setting_is_appended_to_the_tenants_partition(
 
     monkeypatch.setattr(control_producer, "existing_topics", lambda _, topic: {topic: 6})
     monkeypatch.setattr(control_producer, "append_control", lambda _, kind, values: appended.append((kind, values)))
+    monkeypatch.setenv("LOGNAME", "ann")
     assert CliRunner().invoke(APP, ["tenant", "set", "acme", asked]).exit_code == 0
     ((kind, ((partition, value),)),) = appended
     assert kind == "tenant"
     assert partition in range(6)
-    assert orjson.loads(value)["content"] == {"tenant_id": "acme", **content}
+    event = orjson.loads(value)
+    assert event["content"] == {"tenant_id": "acme", **content}
+    assert event["metadata"] == {"by": f"ann@{socket.gethostname()}"}
 
 
 def test_a_retention_is_appended_to_every_partition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hmx_pipeline.cli.doctor import _PROCESSES as PROCESSES
+from hmx_pipeline.service import documentation
 from hmx_pipeline.settings import Settings
 from tests.pure.deploy.test_dashboards import EXPORTED
 
@@ -26,6 +28,7 @@ def test_every_metric_and_label_of_an_alert_is_exported(rule: dict[str, Any]) ->
     assert names or "up{" in expression
     assert set(names) <= EXPORTED.keys()
     labels = {label.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(",")}
+    labels |= set(re.findall(r"absent\(\w+\{(\w+)=\"", expression))
     asked = labels | set(re.findall(r"(\w+)=~?\"", expression))
     for name in names:
         assert asked - {"stage", "outcome", "reason", "result"} <= EXPORTED[name]
@@ -38,8 +41,21 @@ def test_every_metric_and_label_of_an_alert_is_exported(rule: dict[str, Any]) ->
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
     heads = re.findall(r"^## (Hmx\w+)$", RUNBOOKS.read_text(), re.MULTILINE)
     assert heads == [rule["alert"] for rule in RULES]
-    page = RUNBOOKS.relative_to(ROOT)
-    assert [rule["annotations"]["runbook"] for rule in RULES] == [f"{page}#{head.lower()}" for head in heads]
+
+
+def test_the_address_of_a_runbook_is_one_that_the_service_shows() -> None:
+    sections = {f"/docs/{one.page}#{one.slug}" for one in documentation.sections()}
+    for rule in RULES:
+        base, path = rule["annotations"]["runbook_url"].split("8080")
+        assert base == "http://127.0.0.1:", "the chart and the file's first lines name it"
+        assert path in sections
+        assert path.endswith(f"#{rule['alert'].lower()}")
+
+
+def test_whether_a_process_is_there_at_all_is_asked_of_each() -> None:
+    """One that is gone from the targets exports nothing that could be low."""
+    (missing,) = (rule["expr"] for rule in RULES if rule["alert"] == "HmxProcessMissing")
+    assert sorted(re.findall(r'absent\(hmx_kafka_answers\{process="(\w+)"\}\)', missing)) == sorted(PROCESSES)
 
 
 def test_prometheus_reads_the_alerts_of_the_chart() -> None:

@@ -102,8 +102,28 @@ def test_every_variable_for_the_operator_is_a_setting_or_a_published_port() -> N
 def test_it_is_healthy_once_it_is_ready_on_its_own_port(name: str) -> None:
     *_, script = SERVICES[name]["healthcheck"]["test"]
     (port,) = (value for variable, value in environment(name).items() if variable.endswith("_PORT"))
-    assert f"http://127.0.0.1:{port}/startupz" in script
+    assert f"://127.0.0.1:{port}/startupz" in script
     compile(script, name, "exec")
+
+
+@pytest.mark.parametrize("tls", ["", "/run/secrets/hmx/tls.key"])
+def test_the_service_is_asked_by_the_scheme_that_it_speaks(tls: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setenv("HMX_TLS_KEY", tls)
+    monkeypatch.setattr("urllib.request.urlopen", lambda address, **_: asked.append(address))
+    exec(SERVICES["service"]["healthcheck"]["test"][-1], {})
+    assert asked == [f"http{'s' if tls else ''}://127.0.0.1:8080/startupz"]
+
+
+def test_the_service_may_be_given_keys_tokens_and_a_certificate_and_has_none_by_itself() -> None:
+    given = environment("service")
+    for name in ("HMX_API_KEYS", "HMX_JWT_ISSUER", "HMX_JWT_AUDIENCE", "HMX_TLS_CERTIFICATE", "HMX_TLS_KEY"):
+        assert given[name] == f"${{{name}:-}}"
+    (folder,) = SERVICES["service"]["volumes"]
+    source, target, mode = folder.split(":")
+    assert (ROOT / source / ".gitignore").read_text().splitlines()[0] == "*", "a secret is never committed"
+    assert mode == "ro"
+    assert f"HMX_API_KEYS={target}/" in (ROOT / "deploy" / "README.md").read_text()
 
 
 def test_who_needs_another_waits_until_it_is_healthy_or_done() -> None:
@@ -149,5 +169,5 @@ def test_nothing_listens_beyond_this_machine_and_data_has_volumes() -> None:
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
     mounted = [volume.split(":") for service in SERVICES.values() for volume in service.get("volumes", ())]
-    assert {name for name, _ in mounted} == set(COMPOSE["volumes"])
+    assert {name for name, *_ in mounted if not name.startswith("./")} == set(COMPOSE["volumes"])
     assert ["kafka", kafka_properties()["log.dirs"]] in mounted

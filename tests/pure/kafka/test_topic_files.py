@@ -68,6 +68,8 @@ def test_compaction_reaches_recent_records_and_tombstones_outlive_a_restart(topi
     assert config.max_message_bytes < config.segment_bytes <= 128 * MB
     assert config.segment_ms is not None
     assert config.segment_ms <= DAY
+    assert config.max_compaction_lag_ms is not None, "what was erased has a day on which its last copy goes"
+    assert config.max_compaction_lag_ms <= DAY
 
 
 def test_a_record_may_carry_any_time_where_the_writer_sets_it() -> None:

@@ -10,7 +10,7 @@ from hmx_pipeline.observe.metrics import METRICS, count_effects, exposition, rep
 
 LABELS = {
     "stage", "partition", "topic", "outcome", "reason", "name", "result", "cause", "route", "status", "kind", "hook",
-    "answer", "policy",
+    "answer", "policy", "process",
 }  # fmt: skip
 
 

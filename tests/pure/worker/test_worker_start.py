@@ -21,6 +21,6 @@ def test_a_controller_that_is_gone_is_waited_for(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(main, "check_events_topic", lambda *_, **__: None)
     monkeypatch.setattr(main, "create_runner", create)
     monkeypatch.setattr(main.time, "sleep", away.append)
-    watch: Any = None
-    assert main._wait_for_kafka(Settings(kafka_bootstrap="127.0.0.1:1"), watch) is started
+    nothing: Any = None
+    assert main._wait_for_kafka(Settings(kafka_bootstrap="127.0.0.1:1"), nothing, nothing) is started
     assert away == list(main.RETRY_S[:3])

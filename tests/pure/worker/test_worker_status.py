@@ -48,7 +48,7 @@ def partition(number: int = 0, *, ready: bool = True, position: int = 0, high: i
 
 
 def health(clock: Clock, *partitions: OwnedPartition, most_s: float = 60) -> WorkerHealth:
-    made = WorkerHealth(most_s)
+    made = WorkerHealth(most_s, lambda: None)
     made.runner = SimpleNamespace(  # type: ignore[assignment]
         partitions={each.tp: each for each in partitions}, was_assigned=True, last_progress=clock.seconds
     )
@@ -71,9 +71,22 @@ def queue(to: OwnedPartition, appended_ms: int) -> None:
 
 
 def test_a_worker_that_waits_for_kafka_is_live_and_not_ready(clock: Clock) -> None:
-    waiting = WorkerHealth(60)
+    waiting = WorkerHealth(60, lambda: "Kafka does not answer: of test")
     assert waiting.live()[0]
-    assert waiting.ready() == waiting.started() == (False, "Kafka does not answer")
+    assert waiting.ready() == (False, "Kafka does not answer: of test")
+    assert waiting.started() == (False, "waiting for Kafka and its topics: the log says why")
+
+
+def test_a_worker_whose_kafka_goes_away_is_live_and_not_ready_until_it_is_back(clock: Clock) -> None:
+    """Of the end of its log it knows the last, so no lag would tell."""
+    silent = ["Kafka does not answer: of test"]
+    of = health(clock, partition(position=7, high=7))
+    of._silent = lambda: silent[0] if silent else None
+    assert of.live()[0]
+    assert of.started()[0]
+    assert of.ready() == (False, "Kafka does not answer: of test")
+    silent.clear()
+    assert of.ready()[0]
 
 
 def test_an_idle_worker_is_live_and_ready_for_ever(clock: Clock) -> None:
