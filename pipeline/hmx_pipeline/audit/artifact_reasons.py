@@ -7,9 +7,11 @@ Enters: an artifact with its versions and contributions; or pattern state record
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.audit.version_history import Json
+from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.candidate import candidate, counting, in_order
 from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.compiler.lifecycle import decayed
@@ -24,6 +26,8 @@ from hmx_pipeline.stages.state_tables import StateRecord, latest
 
 FITTING: Final = 5
 """Patterns that are explained, best match first."""
+_LOOKED_AT: Final = 40
+"""Patterns whose titles are compared with the words."""
 _READ: Final = 8  # contributions per pattern that are searched for the words
 
 
@@ -114,6 +118,8 @@ class Absence:
     """The reason in one sentence."""
     artifact_id: str
     """Id of its newest artifact in any status; empty if there is none."""
+    active: bool
+    """True if it is not missing: this artifact is active."""
 
     def as_json(self) -> Json:
         return {
@@ -130,8 +136,9 @@ class Absence:
 
 
 def missing(words: str, records: Iterable[StateRecord], tenant: str, subject: str = "") -> list[Absence]:
-    """Returns the patterns that contain at least half of the words, by words matched and then by evidence. What only
-    one other subject did is not there; of what several did, their words are not read."""
+    """Returns the patterns that contain at least half of the words, and one in their title: by words of the title, by
+    words and then by evidence. What only one other subject did is not there; of what several did, their words are not
+    read."""
     wanted = set(terms(words))
     states: dict[str, PatternState] = {}
     maps: dict[str, list[Contribution]] = defaultdict(list)
@@ -150,10 +157,12 @@ def missing(words: str, records: Iterable[StateRecord], tenant: str, subject: st
         found = len(wanted & _words(min(contributions, key=_by_id).pattern_key, own))
         if found and 2 * found >= len(wanted):
             fitting.append((-found, -len(contributions), key))
-    return [
-        _absence(key, in_order(evidence[key]), states.get(key, PatternState()), subject)
-        for *_, key in sorted(fitting)[:FITTING]
-    ]
+    explained = []
+    for found, count, key in sorted(fitting)[:_LOOKED_AT]:
+        absence = _absence(key, in_order(evidence[key]), states.get(key, PatternState()), subject)
+        if named := len(wanted & set(terms(f"{absence.title} {evidence[key][0].pattern_key}"))):
+            explained.append((-named, found, count, key, absence))
+    return [absence for *_, absence in sorted(explained, key=itemgetter(0, 1, 2, 3))[:FITTING]]
 
 
 def _evidence(maps: Mapping[str, Sequence[Contribution]]) -> dict[str, Sequence[Contribution]]:
@@ -198,14 +207,18 @@ def _absence(key: str, contributions: Sequence[Contribution], state: PatternStat
         needs=needs,
         said=_said(needs, found.contradicted if found is not None else "", newest, state),
         artifact_id=newest.artifact_id if newest is not None else "",
+        active=newest is not None and newest.status is Status.ACTIVE and state.archived is None,
     )
 
 
 def _name(pattern: Pattern, contributions: Sequence[Contribution]) -> str:
-    """Returns the subject that a segment names, or else the key."""
-    body = contributions[-1].body if contributions else {}
-    told = next((body[name] for name in ("goal", "question", "surface") if body.get(name)), pattern.key)
-    return " ".join(str(told).split())
+    """Returns the subject that a segment names, the latest, or else the key without the number of its group."""
+    bodies = [each.body for each in reversed(contributions)]
+    told = (body[name] for body in bodies for name in ("goal", "question", "surface") if body.get(name))
+    key = pattern.key.partition(":")[2] or pattern.key
+    return " ".join(
+        str(next(told, key if pattern.type != task_schema.NAME else "a task without a stated goal")).split()
+    )
 
 
 def _said(needs: Sequence[Need], contradicted: str, newest: Artifact | None, state: PatternState) -> str:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from hmx_pipeline.audit.artifact_reasons import Absence
 from hmx_pipeline.compiler import failure_playbook, task_schema
 from hmx_pipeline.contracts.pack import ENTRY_MARK, ContextPack, Section
+from hmx_pipeline.packs.shorter import ERROR, REMEDY
 from hmx_pipeline.retrieval.terms import terms
 
 
@@ -66,18 +67,32 @@ def _lesson(kind: _CoverageKind, words: str, pack: ContextPack, absences: Sequen
     known = _known(kind, words, pack)
     if known:
         return Coverage(kind.name, True, f"A {kind.name} is known: {known}")
-    growing = next((one for one in absences if one.pattern.type == kind.pattern), None)
+    own = [one for one in absences if one.pattern.type == kind.pattern and _about(words, one.title)]
+    if stands := next((one for one in own if one.active), None):
+        return Coverage(kind.name, True, f"A {kind.name} is known: {stands.title} ({stands.artifact_id})")
+    growing = next(iter(own), None)
     if growing is None:
         return Coverage(kind.name, False, f"No {kind.name} about “{words}” is known. {kind.learnt}")
     return Coverage(kind.name, False, f"A {kind.name} is being learnt: {growing.title} ({growing.said}). {kind.learnt}")
 
 
 def _known(kind: _CoverageKind, words: str, pack: ContextPack) -> str:
-    """Returns the first line of the best entry of this kind that contains at least half of the words."""
-    wanted = set(terms(words))
+    """Returns the first line of the best entry of this kind that is about the words. A procedure with a way out is a
+    fix if that is about them."""
     for entry in pack.entries:
-        is_fix = "Recover: " in entry.content
-        of_kind = entry.section is kind.section and (not kind.pattern or is_fix == (kind.name == "fix"))
-        if of_kind and 2 * len(wanted & set(terms(entry.content))) >= len(wanted):
+        ways = [line for line in entry.content.splitlines() if REMEDY.match(line)]
+        is_playbook = any(line.startswith("Recover: ") for line in ways)
+        errors = " ".join(error for line in ways for error in ERROR.findall(line))
+        fixes = kind.name == "fix" and (is_playbook or _about(words, errors))
+        of_kind = entry.section is kind.section and (
+            not kind.pattern or fixes or (kind.name != "fix" and not is_playbook)
+        )
+        if of_kind and _about(words, entry.content):
             return f"{entry.content.removeprefix(ENTRY_MARK).strip().splitlines()[0]} ({entry.source_id})"
     return ""
+
+
+def _about(words: str, text: str) -> bool:
+    """Returns True if a text has at least two of three words."""
+    wanted = set(terms(words))
+    return 3 * len(wanted & set(terms(text))) >= 2 * len(wanted)

@@ -4,6 +4,7 @@ Enters: lines in order. Leaves: a `Validation`. Pure; no line makes it raise. Ev
 here, so duplicates of those are not found.
 """
 
+import difflib
 from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -11,13 +12,19 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.audit.record_digests import identity_of
+from hmx_pipeline.contracts.event_types import AGENT_TYPES, AUDIT, EVENT_TYPES, UNKNOWN_TYPE, event_type
 from hmx_pipeline.contracts.keys import CONTROL_TENANT, session_key, split_key
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.decode import decode
+from hmx_pipeline.intake.deviations import FORM
 
 KEPT: Final = 1_000
-"""Findings kept per kind; all are counted."""
+"""Findings kept per kind, and kinds of notes; all are counted."""
+_NEAR: Final = 0.8
+"""Least likeness of a misspelt type to the one that is meant."""
+_LONGEST: Final = 64
+"""Most characters of a type that is compared with those that are known."""
 
 
 class LineFinding(NamedTuple):
@@ -147,9 +154,23 @@ class Validator:
         if not found.arrival:
             sequences.add(found.event.sequence)
         self._result.redacted += bool(found.redacted)
-        for note in found.notes:
-            self._result.notes.setdefault(note, Findings()).add(LineFinding(number, "$", note))
+        notes = self._result.notes
+        for note in _unknown(found.event.event_type) if FORM in found.notes else found.notes:
+            kept = note if note in notes or len(notes) < KEPT else FORM
+            notes.setdefault(kept, Findings()).add(LineFinding(number, "$", note))
         return None
+
+
+def _unknown(name: str) -> tuple[str, ...]:
+    """Names the type that is meant; empty for a type of agents' own work, whose name needs no vendor."""
+    row = event_type(name)
+    if row not in (UNKNOWN_TYPE, AUDIT):
+        return ()
+    near = difflib.get_close_matches(name, [*EVENT_TYPES, *AGENT_TYPES], 1, _NEAR) if len(name) <= _LONGEST else []
+    if row is AUDIT and not near:
+        return ()
+    meant = f"did you mean {near[0]}?" if near else "types of your own have the form x-{vendor}-{type}"
+    return (f"unknown event_type {name[:_LONGEST]}: {meant}",)
 
 
 def lacking(sequences: Set[int]) -> tuple[int, int]:

@@ -4,9 +4,15 @@ Text written by others passes through `plain` in markup, `on_one_line` in messag
 change colours nor move the cursor.
 """
 
+import os
+import re
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import orjson
@@ -31,9 +37,32 @@ ERR: Final = Console(stderr=True, highlight=False, emoji=False)
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Prints an error and exits. Text written by others must pass through `on_one_line`."""
-    told = "\n".join(map(on_one_line, message.split("\n")))
+    told = "\n".join(map(on_one_line, as_typed(message).split("\n")))
     ERR.print(Text.assemble(("error", "bold red"), f": {told}"), soft_wrap=True)
     sys.exit(code)
+
+
+def as_typed(text: str) -> str:
+    """Returns a text whose commands, between backticks or at its start, can be typed as this one was: `.venv/bin/hmx
+    wait`."""
+    return re.sub(r"(^|`)hmx(?= [a-z-])", lambda found: f"{found[1]}{command()}", text)
+
+
+@cache
+def command() -> str:
+    """Returns the words by which this program was called."""
+    called = Path(sys.argv[0])
+    if called.parts[-3:] == ("hmx_pipeline", "cli", "__main__.py"):
+        return f"{_path(Path(sys.executable))} -m hmx_pipeline.cli"
+    found = shutil.which("hmx")
+    if called.name != "hmx" or (found is not None and os.path.realpath(found) == os.path.realpath(called)):
+        return "hmx"
+    return _path(called)
+
+
+def _path(file: Path) -> str:
+    here = Path.cwd()
+    return shlex.quote(str(file.relative_to(here) if file.is_relative_to(here) else file))
 
 
 def first_wrong(error: "ValidationError") -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.padding import Padding
 
-from hmx_pipeline.cli.console import OUT, fail, many, plain, saying
+from hmx_pipeline.cli.console import OUT, as_typed, fail, many, plain, saying
 from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.cli.status import DEMO
 from hmx_pipeline.contracts.artifact import Status
@@ -99,8 +99,8 @@ def _where_next(settings: Settings, keep: bool) -> None:
     from hmx_pipeline.local.samples import QUESTION
 
     if not keep:
-        OUT.print("To look at it on the page: `make demo KEEP=1`, or `hmx demo --keep`.")
-        OUT.print("To use your own events: `hmx up`, then docs/tutorial.md.")
+        OUT.print(as_typed("To look at it on the page: `make demo KEEP=1`, or `hmx demo --keep`."), soft_wrap=True)
+        OUT.print(as_typed("To use your own events: `hmx up`, then docs/tutorial.md."), soft_wrap=True)
         return
     OUT.print(
         f"""

@@ -12,7 +12,7 @@ import typer
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary, send_back
 from hmx_pipeline.audit.dead_letter_report import DeadLetterReport, by_reason, readable
 from hmx_pipeline.audit.source_rows import Row
-from hmx_pipeline.cli.console import OUT, AsJson, many, plain, print_json, saying, table
+from hmx_pipeline.cli.console import OUT, AsJson, as_typed, many, plain, print_json, saying, table
 from hmx_pipeline.cli.verify import place_of
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, format_ms, parse_instant
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
@@ -171,6 +171,7 @@ def _show_returns(found: ReplaySummary) -> None:
             f"nothing was sent: --yes sends {found.going:,} of {found.letters:,}" if found.going else "nothing to send"
         )
         return
-    OUT.print(f"{found.going - found.failed.total():,} sent back. To see their outcomes: `hmx wait`, then `hmx verify`")
+    told = f"{found.going - found.failed.total():,} sent back. To see their outcomes: `hmx wait`, then `hmx verify`"
+    OUT.print(as_typed(told), soft_wrap=True)
     for cause, count in found.failed.items():
         OUT.print(f"[bold red]not acknowledged[/]: {many(count, 'record')}: {plain(cause)}")

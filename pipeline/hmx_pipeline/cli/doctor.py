@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 from rich.table import Table
 
-from hmx_pipeline.cli.console import OUT, AsJson, plain, print_json
+from hmx_pipeline.cli.console import OUT, AsJson, as_typed, plain, print_json
 from hmx_pipeline.kafka_profile import ENVIRONMENT, FAMILIES
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.local.ports import is_free
@@ -73,7 +73,7 @@ def _table(found: Sequence[SettingCheck]) -> Table:
     made = Table.grid(padding=(0, 1))
     for each in found:
         mark = {True: "[green]✓[/]", False: "[bold red]✗[/]", None: "[dim]–[/]"}[each.ok]
-        mend = f"\n[bold]{plain(each.mend)}[/]" if each.mend else ""
+        mend = f"\n[bold]{plain(as_typed(each.mend))}[/]" if each.mend else ""
         made.add_row(mark, each.check, plain(each.said) + mend)
     return made
 

@@ -1,6 +1,6 @@
 """`hmx explain`: why an artifact has its status, why a statement is believed, and why an artifact is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -11,9 +11,10 @@ from hmx_pipeline.audit.artifact_reasons import explain as explained
 from hmx_pipeline.audit.coverage import lessons
 from hmx_pipeline.audit.version_history import chain
 from hmx_pipeline.cli.console import OUT, AsJson, fail, many, plain, print_json, table
-from hmx_pipeline.cli.opened_memory import SHORT, WIDTH, Subject, Tenant, find_artifact, opened, tenant_or_only
+from hmx_pipeline.cli.opened_memory import SHORT, WIDTH, Subject, Tenant, find_by_end, opened, tenant_or_only
 from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.compiler.knowledge.authority import why
+from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.runtime.state_topics import state_records
@@ -37,7 +38,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="An artifact in any status: its id or the end of it. Or a knowledge record: its whole id.",
+            help="An artifact in any status, or a knowledge record: its id or the end of it.",
         ),
     ] = None,
     lacking: Annotated[
@@ -64,8 +65,9 @@ def explain(
         fail("give either an artifact ID or --missing WORDS: `hmx artifacts` lists the ids", 2)
     with opened() as store:
         chosen = tenant_or_only(store, tenant)
-        known = store.get_knowledge(chosen, artifact_id) if artifact_id is not None else None
-        reasons = _reasons(store, chosen, artifact_id) if artifact_id is not None and known is None else None
+        found_id = _either(store, chosen, artifact_id) if artifact_id is not None else {}
+        known = found_id if "record_id" in found_id else None
+        reasons = _reasons(store, chosen, found_id) if "artifact_id" in found_id else None
         pack = _asked(store, chosen, lacking, subject) if lacking else None
     if known is not None:
         _show_statement(known, as_json=as_json)
@@ -96,8 +98,22 @@ def _asked(store: "Store", tenant: str, words: str, subject: str | None) -> "Con
     return make_pack(store, PackRequest(query=words[:QUERY], tenant_id=tenant, subject_id=subject))
 
 
-def _reasons(store: "Store", tenant: str, asked: str) -> ArtifactReasons:
-    artifact = find_artifact(store, tenant, asked)
+def _either(store: "Store", tenant: str, asked: str) -> Json:
+    """Finds an artifact or a knowledge record by its id or by the end of it."""
+
+    def names() -> Iterator[str]:
+        yield from store.knowledge_ids(tenant)
+        yield from (each["artifact_id"] for status in Status for each in store.all_artifacts(tenant, None, status))
+
+    return find_by_end(
+        asked,
+        lambda name: store.get_knowledge(tenant, name) or store.get_artifact(tenant, name),
+        names,
+        f"tenant {tenant} has no artifact or record {asked}: `hmx artifacts` and `hmx knowledge list` list them",
+    )
+
+
+def _reasons(store: "Store", tenant: str, artifact: Json) -> ArtifactReasons:
     versions = chain(artifact, lambda artifact_id: store.get_artifact(tenant, artifact_id))
     known = store.get_contributions(tenant, artifact["source_memory_ids"])
     return explained(artifact, versions, known, store.newest(tenant))
@@ -178,9 +194,11 @@ def _show_checked(checked: Json) -> None:
 
 def _show_absence(absence: Absence) -> None:
     OUT.print(f"[bold]{plain(absence.title)}[/] [dim]{plain(absence.pattern.type)}[/]", soft_wrap=True)
-    ends = ", ".join(f"{n} {outcome}" for outcome, n in sorted(absence.outcomes.items()))
+    counts = {**absence.outcomes, "of unknown outcome": absence.outcomes["unknown"]}
+    ends = ", ".join(f"{n} {name}" for name, n in sorted(counts.items()) if n and name != "unknown")
     OUT.print(f"  {many(absence.contributions, 'time')} in {many(absence.sessions, 'session')}: {ends}")
-    OUT.print(f"  {plain(absence.said)}", soft_wrap=True)
-    for need in absence.needs:
+    if absence.active or all(need.met for need in absence.needs):
+        OUT.print(f"  {plain(absence.said)}", soft_wrap=True)
+    for need in () if absence.active else sorted(absence.needs, key=lambda need: need.met):
         OUT.print(f"  [dim]{_mark(need)} {plain(words_of(need))}[/]", soft_wrap=True)
     OUT.print()

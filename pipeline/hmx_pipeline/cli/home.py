@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Any, Final
 
-from hmx_pipeline.cli.console import OUT, many, plain
+from hmx_pipeline.cli.console import OUT, as_typed, many, plain
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.queries import pipeline_status
@@ -93,6 +93,7 @@ def _next(unwell: bool, counted: Json | str, tenants: Json | str) -> Iterator[Ne
 
 
 def _advise(commands: list[Next]) -> None:
-    width = max(len(command) for command, _ in commands)
-    for command, use in commands:
+    typed = [(as_typed(command), use) for command, use in commands]
+    width = max(len(command) for command, _ in typed)
+    for command, use in typed:
         OUT.print(f"  [bold]{plain(command):<{width}}[/]  [dim]{plain(use)}[/]", soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, plain, print_json, saying, table
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, as_typed, fail, many, plain, print_json, saying, table
 from hmx_pipeline.cli.home import outcomes, since
 from hmx_pipeline.cli.lines import Files, LineReader, Unreadable, bar
 from hmx_pipeline.cli.wait import counts, until_in_memory
@@ -72,11 +72,11 @@ def _show(done: "PublishReport", became: Mapping[str, Sequence[Any]] | None, as_
         rows = [(done.events, done.bytes, f"{done.seconds:.1f}", round(rate))]
         OUT.print(table("Published", ("events", "bytes", "seconds", "events/s"), rows))
         if became is None:
-            OUT.print("`hmx wait` tells what became of all events so far.")
+            OUT.print(as_typed("`hmx wait` tells what became of all events so far."), soft_wrap=True)
         else:
             OUT.print(f"events: {plain(outcomes(became, 'since then'))}", soft_wrap=True)
             if became["rejections"]:
-                OUT.print("`hmx dlq` says why events were rejected, and what to do.")
+                OUT.print(as_typed("`hmx dlq` says why events were rejected, and what to do."), soft_wrap=True)
     if done.too_large:
         ERR.print(
             f"[bold red]not sent[/]: {many(done.too_large, 'line')} above the record limit of the events topic (2 MB)"

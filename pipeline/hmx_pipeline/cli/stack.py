@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, print_json, saying
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, as_typed, fail, print_json, saying
 from hmx_pipeline.cli.status import components, no_stack
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.local.process import StackError
@@ -39,8 +39,8 @@ def up(
                 print_json(running)
             else:
                 OUT.print(components(running, {}))
-                OUT.print(f"The page is at {running['service_url']}/ (`hmx open`).")
-                OUT.print("`hmx status` shows the stack's health, `hmx down` stops it.")
+                OUT.print(as_typed(f"The page is at {running['service_url']}/ (`hmx open`)."), soft_wrap=True)
+                OUT.print(as_typed("`hmx status` shows the stack's health, `hmx down` stops it."), soft_wrap=True)
     except StackError as error:
         fail(str(error))
 

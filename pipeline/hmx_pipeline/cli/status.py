@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, table
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, as_typed, fail, plain, print_json, table
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.local import stack as local
 from hmx_pipeline.observe.process_reader import figures
@@ -41,7 +41,7 @@ def status(as_json: AsJson = False) -> None:
     if running is None:
         if isinstance(stages, str):
             fail(f"{no_stack(settings)} ({stages})")
-        ERR.print(f"[dim]{no_stack(settings)}; showing what Kafka and Redis report[/]")
+        ERR.print(f"[dim]{as_typed(no_stack(settings))}; showing what Kafka and Redis report[/]")
     if as_json:
         lag = memory if isinstance(memory, str) else {where: at["lag"] for where, at in memory.items()}
         print_json({**(running or {}), "health": said, "stages": stages, "redis": memory, "redis_lag": lag})

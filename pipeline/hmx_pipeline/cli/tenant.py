@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying, table
+from hmx_pipeline.cli.console import OUT, AsJson, as_typed, fail, plain, print_json, saying, table
 from hmx_pipeline.contracts.ids import too_long
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.settings import Settings
@@ -123,4 +123,4 @@ def retention_in(name: str, policies: str) -> "Retention":
 
 def _say(name: str, field: str, value: str) -> None:
     told = f"{plain(name)}: {field} is {plain(value) or 'empty'} from here on"
-    OUT.print(f"{told}; `hmx wait` returns once memory says so", soft_wrap=True)
+    OUT.print(as_typed(f"{told}; `hmx wait` returns once memory says so"), soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
+from hmx_pipeline.cli.console import OUT, AsJson, as_typed, fail, plain, print_json, saying
 from hmx_pipeline.cli.home import outcomes
 from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.settings import Settings
@@ -44,7 +44,7 @@ def wait(
     OUT.print(f"everything published is in Redis or among the dead letters ({seconds} s)")
     OUT.print(f"events: {plain(outcomes(counted))}", soft_wrap=True)
     if counted["rejections"]:
-        OUT.print("`hmx dlq` says why events were rejected, and what to do.")
+        OUT.print(as_typed("`hmx dlq` says why events were rejected, and what to do."), soft_wrap=True)
 
 
 def counts(settings: Settings) -> dict[str, list[dict[str, Any]]]:

@@ -12,7 +12,7 @@ from hmx_pipeline.contracts.event_types import EVENT_TYPES, namespaced
 from hmx_pipeline.contracts.limits import MB, NOTES
 from hmx_pipeline.intake.json_paths import path_of
 
-_FORM: Final = ("event_type: custom types have the form x-{vendor}-{type}",)
+FORM: Final = "event_type: custom types have the form x-{vendor}-{type}"
 
 
 def notes(name: str, content: dict[str, Any]) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ _LISTS: Final = {
 
 @remembered(MB // 4)
 def _of_form(name: str) -> tuple[str, ...]:
-    return () if namespaced(name) else _FORM
+    return () if namespaced(name) else (FORM,)
 
 
 def _mismatches(name: str, content: dict[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.episode import named_subject
 from hmx_pipeline.contracts.event_rows import Places, Projection, Role
 from hmx_pipeline.contracts.event_types import EVENT_TYPES, EventType, event_type
-from hmx_pipeline.contracts.evidence import EXTRACTED, UNPROVEN, Step
+from hmx_pipeline.contracts.evidence import ASSERTED, EXTRACTED, UNPROVEN, Step
 from hmx_pipeline.contracts.limits import (
     EVENT_BYTES,
     MB,
@@ -39,6 +39,7 @@ EXTRACTED_KEY: Final = "extractedMemories"
 """Metadata key under which Hippocortex clients send facts that their own model has extracted."""
 _CALL: Final = Role.CALL
 _MESSAGE: Final = Role.MESSAGE
+_OBSERVATION: Final = "observation"
 _FOUND_LEVELS: Final = 3
 _FOUND_BREADTH: Final = 8
 _ENDED: Final = {
@@ -107,6 +108,7 @@ def step_of(
     told = extracted(fields["metadata"]) if role is _MESSAGE and "metadata" in fields else None
     typed = projected(projection, fields) if projection is not None and "session_id" in fields else None
     said = told or (_first(content, text) if text else None)
+    asserts = fields["event_type"] == _OBSERVATION and content.get("kind") == ASSERTED
     found, listed = _found(said) if type(said) is dict or type(said) is list else ((), ())
     asked = _parsed(_first(content, arguments)) if arguments else None
     return Step(
@@ -115,7 +117,7 @@ def step_of(
         role,
         index,
         _string(content, actor) if actor else "",
-        EXTRACTED if told else fixed_name or (_text(_first(content, name)) if name else ""),
+        EXTRACTED if told else ASSERTED if asserts else fixed_name or (_text(_first(content, name)) if name else ""),
         _own(said, characters),
         _values(asked) if arguments else _about(fields, about) if about else (),
         _ok(content, ok, exit_code) if ok or exit_code else None,

@@ -108,17 +108,37 @@ def place(section: OpenSection, candidate: EntryCandidate, limit: int, room: Rem
     """Place a candidate, whole or cut to `limit` tokens; return False if it does not fit."""
     if room.entries == 0:
         return False
-    placed: EntryCandidate | None = candidate
-    if candidate.tokens > limit:
-        text = cut(candidate.text, limit) if limit >= _LEAST else None
-        placed = None if text is None else replace(candidate, text=text, tokens=estimate(text), is_cut=True)
+    placed = _whole(candidate, limit)
     if placed is None:
-        return False
+        text = cut(candidate.text, limit) if limit >= _LEAST else None
+        if text is None:
+            return False
+        placed = replace(candidate, text=text, tokens=estimate(text), is_cut=True)
     section.placed.append(placed)
     section.waiting.remove(candidate)
     room.tokens -= placed.tokens
     room.entries -= 1
     return True
+
+
+def _whole(candidate: EntryCandidate, limit: int) -> EntryCandidate | None:
+    """Return the candidate, or its longest shorter form in whole lines that fits; None if there is none."""
+    if candidate.tokens <= limit:
+        return candidate
+    for text in candidate.lines.shorter() if candidate.lines is not None and limit >= _LEAST else ():
+        if (tokens := estimate(text)) <= limit:
+            return replace(candidate, text=text, tokens=tokens, is_cut=True)
+    return None
+
+
+def _first(section: OpenSection, limit: int) -> EntryCandidate:
+    """Return the best candidate. If it is too long, the way out that the question asks for comes before it, and what
+    fits in whole lines before what would be cut."""
+    best = section.waiting[0]
+    if best.tokens <= limit or best.lines is None:
+        return best
+    fixing = [each for each in section.waiting if each.lines is not None and each.lines.fixes]
+    return next((each for each in (*fixing, *section.waiting) if _whole(each, limit) is not None), best)
 
 
 def _place_firsts(opened: Sequence[OpenSection], room: RemainingBudget) -> None:
@@ -129,7 +149,8 @@ def _place_firsts(opened: Sequence[OpenSection], room: RemainingBudget) -> None:
         need = section.waiting[0].tokens
         reserved.append(need if need <= share else share if share >= _LEAST else 0)
     for i, section in enumerate(opened):
-        place(section, section.waiting[0], room.tokens - sum(reserved[i + 1 :]), room)
+        limit = room.tokens - sum(reserved[i + 1 :])
+        place(section, _first(section, limit), limit, room)
 
 
 def _place_standing(opened: Sequence[OpenSection], room: RemainingBudget, limit: int) -> None:

@@ -13,12 +13,14 @@ from hmx_pipeline.contracts.pack import ENTRY_MARK, Section, SourceType
 from hmx_pipeline.packs.candidates import EntryCandidate
 from hmx_pipeline.packs.near_duplicates import told, words
 from hmx_pipeline.packs.render import begun
+from hmx_pipeline.packs.shorter import BESIDE
 
 WORDS: Final = 150
 """Another entry is started while the text has fewer words."""
 SAID: Final = 60
 """Most words of what somebody said, or one long message would be all of the text."""
 NOTHING: Final = "Memory holds nothing that answers this."
+EMPTY: Final = "Memory holds nothing of this tenant: check its name, or publish its events."
 _NEAR: Final = 0.4
 """Least share of the best relevance that an entry needs here."""
 _EACH: Final = 3
@@ -26,8 +28,6 @@ _EACH: Final = 3
 _RULES: Final = (Section.CORE, Section.CONSTRAINTS)
 _LEARNT: Final = (Section.PROCEDURES, Section.FACTS, Section.CONFLICTS)
 _HAPPENED: Final = (Section.EPISODES, Section.EVIDENCE)
-_BESIDE: Final = re.compile(r"(?:Goal|When|Shows|Fails as): |<[^>]*>: ")
-"""Lines that help to find an entry or to fill in its slots, but are not instructions."""
 _REMEDY: Final = re.compile(r"If `.*` fails")
 
 
@@ -66,7 +66,7 @@ def _lines(each: EntryCandidate, intent: str) -> list[str]:
     first, *rest = each.text.removeprefix(ENTRY_MARK).lstrip().splitlines()
     first = begun(first, SAID) if each.source_type is SourceType.EPISODE else first
     remedies = [line for line in rest if _REMEDY.match(line)] if intent == "failure" else []
-    return [first, *(remedies or [line for line in rest if not _BESIDE.match(line)])]
+    return [first, *(remedies or [line for line in rest if not BESIDE.match(line)])]
 
 
 def _told(lines: Sequence[str], source_id: str) -> str:

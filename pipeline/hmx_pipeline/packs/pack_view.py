@@ -59,6 +59,10 @@ class PackView:
     """Procedure id → slot values in the question."""
     diagnoses: bool
     """True if the request includes what is no guidance."""
+    asked: frozenset[str]
+    """Stems of the question."""
+    fails: bool
+    """True if it is about a failure."""
 
 
 def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
@@ -104,7 +108,8 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
         artifacts = tuple(
             _weighed(ask, ledger, one, one.source.artifact_id, instant(one.source.created_at)) for one in artifacts
         )
-    return PackView(artifacts, episodes, known, schema, hints, precedents, values, diagnoses)
+    asked, fails = frozenset(ask.plan.terms), ask.plan.classification.intent == "failure"
+    return PackView(artifacts, episodes, known, schema, hints, precedents, values, diagnoses, asked, fails)
 
 
 def _weighed(

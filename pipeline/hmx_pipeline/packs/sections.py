@@ -24,7 +24,7 @@ from hmx_pipeline.packs import render, rendered, skills
 from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandidate, Scored
 from hmx_pipeline.packs.pack_view import PackView
 from hmx_pipeline.packs.rendered import RenderedEntry
-from hmx_pipeline.retrieval.fit import Bound
+from hmx_pipeline.packs.shorter import Lines
 from hmx_pipeline.retrieval.searchable import Document
 
 Source = TypeVar("Source")
@@ -168,15 +168,17 @@ def _compiled(view: PackView, section: Section) -> Found:
     """Yield the artifacts whose type belongs to this section."""
     for scored in view.artifacts:
         if _section_of(scored.source.artifact_type) is section:
-            yield _offered(_bound, section, view.bound.get(scored.source.artifact_id), scored)
+            yield _offered(_bound, section, view, scored)
 
 
-def _bound(section: Section, given: Bound | None, scored: Scored[Artifact]) -> EntryCandidate:
+def _bound(section: Section, view: PackView, scored: Scored[Artifact]) -> EntryCandidate:
+    given = view.bound.get(scored.source.artifact_id)
     if given is not None and given.sure:
         told = rendered.artifact(scored.source, given.sure)
     else:
         told = rendered.kept(scored.made, rendered.artifact, scored.source)
-    return _artifact(section, scored, told)
+    lines = Lines(told.text, view.asked, fails=view.fails)
+    return msgspec.structs.replace(_artifact(section, scored, told), lines=lines)
 
 
 def _section_of(artifact_type: str) -> Section | None:

@@ -81,6 +81,19 @@ def test_what_one_other_subject_did_is_not_there_and_what_several_did_is() -> No
     assert found.contributions == 2
 
 
+def test_what_only_mentions_the_words_is_not_proposed() -> None:
+    mentions = [success(n) for n in range(6)]
+    mentions = [each.model_copy(update={"body": {**each.body, "said": "rotate keys"}}) for each in mentions]
+    rotated = success(10, "rotate")
+    found = missing("rotate keys", told(*mentions, rotated), "acme")
+    assert [each.pattern.key for each in found] == [task_of(rotated).key]
+
+
+def test_a_title_is_never_the_key_of_a_group() -> None:
+    nameless = [success(n).model_copy(update={"body": {**success(n).body, "goal": "", "goals": []}}) for n in range(2)]
+    assert all(":" not in found.title for found in missing("deploy", told(*nameless), "acme"))
+
+
 @pytest.mark.parametrize(
     ("need", "said"),
     [

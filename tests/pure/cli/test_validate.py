@@ -72,6 +72,23 @@ def test_content_that_has_not_its_type_s_shape_is_a_warning_and_no_rejection() -
     assert [finding.line for findings in found.notes.values() for finding in findings.first] != []
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("session.ended", []),
+        ("command.completed", []),
+        ("x-acme-note", []),
+        ("memory.compacted", []),
+        ("tool.reslt", ["unknown event_type tool.reslt: did you mean tool_result?"]),
+        ("sesion.ended", ["unknown event_type sesion.ended: did you mean session.ended?"]),
+        ("skill.validted", ["unknown event_type skill.validted: did you mean skill.validated?"]),
+        ("weather", ["unknown event_type weather: types of your own have the form x-{vendor}-{type}"]),
+    ],
+)
+def test_a_misspelt_type_is_named_with_the_one_that_is_meant(name: str, said: list[str]) -> None:
+    assert [*validated([encoded(event(event_type=name))]).notes] == said
+
+
 def test_what_would_be_rejected_is_what_the_stage_rejects() -> None:
     lines = [line for line in MIXED if line]
     ran = run(sessions_fold, log([(n, line) for n, line in enumerate(lines)]))

@@ -95,6 +95,56 @@ def test_a_client_s_extracted_memory_never_ends_what_a_user_says() -> None:
     assert record["body"]["object"] == "Initech"
 
 
+def _asserted(text: str, session: str = "s1", **fields: Any) -> list[dict[str, Any]]:
+    content = {"text": text, "kind": "fact"}
+    return [event(session, 0, at=START_MS - 10_000, event_type="observation", content=content, **fields)]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("The staging registry is registry.internal:5000.", "The staging registry is registry.internal:5000"),
+        ("User prefers tea", "I prefer tea"),
+        ("Deploys freeze from Friday noon", "Deploys freeze from Friday noon"),
+        ("Der Versand nach Bern dauert drei Tage", "Der Versand nach Bern dauert drei Tage"),
+    ],
+)
+def test_what_an_agent_asks_to_remember_as_a_fact_is_a_fact_of_an_assistant(text: str, fact: str) -> None:
+    (record,) = holding(knowledge_of(_asserted(text)))
+    assert (record["kind"], record["text"], record["body"]["said_by"]) == ("memory", fact, ["assistant"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Always sign the release.",
+        "User must never be asked",
+        "Hello",
+        "Eve Smith: Pay to exfil",
+        "> Pay to exfil",
+        "Is it so?",
+    ],
+)
+def test_a_rule_or_what_somebody_else_wrote_is_no_such_fact(text: str) -> None:
+    assert holding(knowledge_of(_asserted(text))) == []
+
+
+def test_two_such_facts_in_no_known_form_stand_beside_each_other_and_end_nothing() -> None:
+    told = [
+        *said("s0", "Our staging database is Postgres."), *_asserted("Deploys freeze from Friday noon"),
+        *_asserted("Releases are cut by the platform group", "s2"), *_asserted("Our staging database is Mongo", "s3"),
+    ]  # fmt: skip
+    texts = {record["text"] for record in holding(knowledge_of(told)) if record["kind"] == "memory"}
+    assert texts == {
+        "Our staging database is Postgres", "Deploys freeze from Friday noon", "Releases are cut by the platform group",
+    }  # fmt: skip
+
+
+def test_another_kind_of_observation_states_nothing() -> None:
+    content = {"text": "The staging registry is registry.internal:5000.", "kind": "outcome"}
+    assert holding(knowledge_of([event("s", 0, event_type="observation", content=content)])) == []
+
+
 def _feedback(session: str, comment: str, subject: str = "u1", by: str = "") -> list[dict[str, Any]]:
     events = [
         event(session, 0, content={"role": "user", "text": "Make the report"}),

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import math
+import multiprocessing
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -103,6 +105,36 @@ def test_what_does_not_fit_is_lost_and_counted_and_what_waits_at_the_end_too() -
     assert recorder.lost == 3
     assert not recorder.tell({"type": "d"})
     assert recorder.lost == 4
+
+
+def _tell_in_a_child(memory: AgentMemory) -> None:
+    memory.said("s1", "user", "of the child", "child")
+
+
+def test_a_process_that_was_forked_tells_what_it_is_told_and_nothing_of_its_parent_again() -> None:
+    with stub() as service, AgentMemory(service.url) as memory:
+        memory.said("s1", "user", "of the parent", "parent")
+        assert memory.flush(60)
+        child = multiprocessing.get_context("fork").Process(target=_tell_in_a_child, args=(memory,))
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+        memory.said("s1", "user", "of the parent, later", "later")
+        assert memory.flush(60)
+        told = [event["payload"]["text"] for event in service.taken]
+        assert told == ["of the parent", "of the child", "of the parent, later"]
+
+
+def test_what_waits_when_a_process_is_forked_is_told_by_the_parent_alone() -> None:
+    with stub(status=lambda number: 503 if number < 1 else 200) as service, AgentMemory(service.url) as memory:
+        memory.said("s1", "user", "waits", "parent")
+        pid = os.fork()
+        if not pid:
+            memory.said("s1", "user", "of the child", "child")
+            os._exit(0 if memory.flush(60) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert memory.flush(60)
+        assert sorted(event["payload"]["text"] for event in service.taken) == ["of the child", "waits"]
 
 
 def test_what_did_not_fit_is_taken_when_it_is_told_again() -> None:

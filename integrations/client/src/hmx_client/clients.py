@@ -1,6 +1,7 @@
 """The two clients. A call is repeated where the service says so (429, 503) or is not reached: all calls may be."""
 
 import asyncio
+import os
 import time
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -33,7 +34,10 @@ class _Settings(ABC):
 
 
 class Client(_Settings):
+    """May be used in a process that was forked: there it opens connections of its own."""
+
     def _open(self) -> None:
+        self._process = os.getpid()
         self._http = httpx.Client(**self._options)
 
     def append(self, *events: Json) -> Appended:
@@ -84,6 +88,8 @@ class Client(_Settings):
         self.close()
 
     def _done(self, call: Call[T]) -> T:
+        if self._process != os.getpid():
+            self._open()
         tried = 1
         while True:
             answer: Answer

@@ -7,10 +7,13 @@ The agent never waits and never fails for it; what could not be kept or was refu
 import atexit
 import json
 import logging
+import multiprocessing.process
+import os
 import threading
 import time
 from collections import deque
 from dataclasses import asdict, is_dataclass
+from multiprocessing.util import Finalize
 from typing import Any, Final
 
 from hmx_client import calls
@@ -33,9 +36,13 @@ class Recorder:
 
     def __init__(self, client: Client, *, waiting_bytes: int = WAITING_BYTES) -> None:
         """`client` is best one that tries once: the recorder repeats by itself."""
-        self.lost = self.refused = 0
         self._client = client
         self._room = waiting_bytes
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self.lost = self.refused = 0
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
@@ -45,6 +52,7 @@ class Recorder:
     def tell(self, capture: Json) -> bool:
         """Keeps a capture as it is now. Never raises and never waits for the service. Returns False if it is lost."""
         said = _written(capture)
+        self._own()
         with self._changed:
             if self._closing_at is not None or self._bytes + len(said) > self._room:
                 self._lose(1, "the memory service is not reached fast enough, or the recorder is closed")
@@ -55,16 +63,25 @@ class Recorder:
                 self._thread = threading.Thread(target=self._run, name="hmx-recorder", daemon=True)
                 self._thread.start()
                 atexit.register(self.close)
+                if multiprocessing.process.parent_process() is not None:  # ends without atexit
+                    Finalize(self, self.close, exitpriority=1)
             self._changed.notify_all()
             return True
 
+    def _own(self) -> None:
+        """Begins anew in a process that was forked: threads do not come along, and what waits is the parent's."""
+        if self._process != os.getpid():
+            self._begin()
+
     def flush(self, timeout_s: float = CLOSE_S) -> bool:
         """Waits until everything told so far has been sent. Returns False if time runs out before."""
+        self._own()
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Sends what still waits, for so long; the rest is lost and counted."""
+        self._own()
         with self._changed:
             self._closing_at = time.monotonic() + timeout_s
             self._changed.notify_all()

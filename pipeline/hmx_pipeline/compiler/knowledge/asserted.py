@@ -1,16 +1,17 @@
-"""Facts that a client asserts: short sentences about the user that its own model has extracted.
+"""Facts that a client asserts: short sentences that its own model has extracted, or that an agent asked to remember.
 
 Input: the sentences, one a line. Output: claims, as if the user had said them; their authority is an assistant's. Such
 a model writes `User prefers tea`, so the user is put into the first person. A sentence about the user that fits no form
-is a fact as it stands. Rules are left out, because an assistant makes none.
+is a fact as it stands, and so is any line of what is said to be a fact. Rules are left out, because an assistant makes
+none.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from hmx_pipeline.compiler.knowledge.claim_names import USER
-from hmx_pipeline.compiler.knowledge.claims import claims
+from hmx_pipeline.compiler.knowledge.claim_names import REDACTED, TEAM, USER
+from hmx_pipeline.compiler.knowledge.claims import claims, speaker
 from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.english import TEXT, Claim
 from hmx_pipeline.compiler.knowledge.pasted import without_pasted
@@ -22,19 +23,33 @@ _OWN: Final = re.compile(r"(?:the )?user['’]s ", re.IGNORECASE)
 _DOES: Final = re.compile(r"(?:the )?user (?P<verb>[a-z]+)(?P<rest> .+)", re.IGNORECASE)
 _FIRST: Final = {"is": "am", "has": "have", "does": "do", "was": "was"}
 _SAYS: Final = "is known for"
+_NOTED: Final = "has noted"
 
 
-def asserted(text: str) -> Iterator[Claim]:
+def asserted(text: str, *, whole: bool = False) -> Iterator[Claim]:
+    """`whole`: the text is said to be a fact, so what fits no form is one of the team, which ends no other."""
     for line in text.split("\n"):
         said = line.strip()
         own, does = _OWN.match(said), _DOES.fullmatch(said)
         plain = f"My {said[own.end() :]}" if own else f"I {_first(does['verb'])}{does['rest']}" if does else said
-        told = [claim for claim in claims(plain, USER) if claim.memory is not Memory.POLICY]
-        if told or does is None or without_pasted(said) != said or scores(said).rule >= LISTED:
+        found = claims(plain, USER)
+        told = [claim for claim in found if claim.memory is not Memory.POLICY]
+        if told or without_pasted(said) != said or scores(said).rule >= LISTED:
             yield from told
-        else:
-            shown = shorten(said, TEXT)
-            yield Claim(Memory.FACT, USER, _SAYS, f"{does['verb']}{does['rest']}".rstrip("."), False, True, shown)
+        elif does is not None:
+            yield _as_it_stands(USER, _SAYS, f"{does['verb']}{does['rest']}", said)
+        elif whole and not found and _is_plain(said):
+            yield _as_it_stands(TEAM, _NOTED, shorten(said, TEXT), said)
+
+
+def _is_plain(said: str) -> bool:
+    """Return False for one word, a question, what somebody else says, and what was redacted."""
+    words = " " in said or not said.isascii()
+    return words and said[-1] not in "?？" and not speaker(said) and REDACTED not in said
+
+
+def _as_it_stands(subject: str, predicate: str, value: str, said: str) -> Claim:
+    return Claim(Memory.FACT, subject, predicate, value.rstrip("."), False, True, shorten(said, TEXT))
 
 
 def _first(verb: str) -> str:

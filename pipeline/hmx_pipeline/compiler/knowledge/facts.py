@@ -27,13 +27,14 @@ from hmx_pipeline.compiler.knowledge.tellers import first_of_each, last_of_each
 from hmx_pipeline.compiler.knowledge.updates import updates
 from hmx_pipeline.compiler.knowledge.validity import validity
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import EXTRACTED, Contribution, Segment, SegmentOutcome, Step
+from hmx_pipeline.contracts.evidence import ASSERTED, EXTRACTED, Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
 from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, QUORUM, SEGMENT_STATEMENTS, STEP_TEXT
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.pairing import Action
 
 _FEEDBACK, _MESSAGE, _STATE = Role.FEEDBACK, Role.MESSAGE, Role.STATE  # enum lookups are ten times slower
+_OBSERVATION: Final = Role.OBSERVATION
 _FACT: Final = "fact"
 _POLICY: Final = "policy"
 _SPEAKERS: Final = (USER, ASSISTANT)
@@ -134,6 +135,8 @@ def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
         return USER, _rules_of(comment_text(step.text))
     if step.role is _MESSAGE and step.name == EXTRACTED:
         return ASSISTANT, asserted(step.text)
+    if step.role is _OBSERVATION and step.name == ASSERTED:
+        return ASSISTANT, asserted(step.text, whole=True)
     if step.role is not _MESSAGE or step.actor not in _SPEAKERS:
         return "", ()
     by = USER if (who := speaker(step.text)) else step.actor
@@ -149,8 +152,8 @@ def tells(segment: Segment) -> bool:
     people: set[str] = set()
     owner = segment.whose
     for step in segment.steps:
-        text, by_user = step.text, step.actor == USER
-        if step.projected is not None or step.name == EXTRACTED:
+        role, text, by_user = step.role, step.text, step.actor == USER
+        if step.projected is not None or step.name == EXTRACTED or (role is _OBSERVATION and step.name == ASSERTED):
             return True
         if step.role is _FEEDBACK:
             if step.name.lower() in REJECTS or any(_rules_of(comment_text(text))):

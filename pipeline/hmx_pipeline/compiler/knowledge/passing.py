@@ -14,7 +14,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
 from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import EXTRACTED, Segment
+from hmx_pipeline.contracts.evidence import ASSERTED, EXTRACTED, Segment
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.action_names import EDIT
@@ -41,7 +41,8 @@ class Context:
         """Return True for a claim of the step `at` that is about its request or work. `introduced`: the user had to say
         who they are, so they are a customer and speak of their own case."""
         if self._steps[at].actor != USER:
-            return self._steps[at].name != EXTRACTED and self._steps[at].projected is None and self._acted_after(at)
+            told = self._steps[at].name in (ASSERTED, EXTRACTED) or self._steps[at].projected is not None
+            return not told and self._acted_after(at)
         if claim.memory is Memory.POLICY:
             return claim.loose and self._ordered_once(at, claim.text, introduced=introduced)
         if claim.loose and (introduced or self._in_question(at) or self._acted_after(at)):
