@@ -1,9 +1,9 @@
 """`hmx-mcp` over stdio and the service's `/mcp`, driven by the official client, on a real Kafka and Redis."""
 
 import asyncio
+import io
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
@@ -33,6 +33,9 @@ mcp = pytest.importorskip("mcp", reason="the MCP SDK is in the lock for developm
 from mcp.client.streamable_http import streamable_http_client  # noqa: E402  where the SDK is
 from mcp.client.subscriptions import ResourceUpdated  # noqa: E402
 
+from hmx_mcp.answers import OFFERED  # noqa: E402
+from hmx_mcp.service import Service  # noqa: E402
+from hmx_mcp.stdio import HANDSHAKE, MODERN, Stdio  # noqa: E402
 from hmx_mcp.tools import TOOLS  # noqa: E402
 
 SOURCE = Path(__file__).parents[2] / "integrations" / "mcp" / "src"
@@ -337,10 +340,39 @@ def test_the_status_is_that_of_the_service(over: str, service: httpx.Client) -> 
     assert status["counts"] == service.get("/v1/hmx/counts", headers={"X-HMX-Tenant": "acme"}).json()
 
 
-def test_it_imports_nothing_of_the_pipeline_and_nothing_heavy() -> None:
-    code = (
-        "import sys, hmx_mcp.server; "
-        "print([m for m in ('hmx_pipeline', 'confluent_kafka', 'numpy', 'rich', 'typer', 'redis') if m in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], env=environment(""), capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+@pytest.mark.parametrize("version", [HANDSHAKE[0], MODERN])
+def test_stdio_answers_what_the_sdk_answers_over_http(service: httpx.Client, version: str) -> None:
+    """The same JSON, but for subscriptions, which only stdio has."""
+    meta = {"protocolVersion": version, "clientInfo": {"name": "t", "version": "1"}, "clientCapabilities": {}}
+    stamped = {"_meta": {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()}}
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("initialize", {**meta, "capabilities": {}}) if version != MODERN else ("server/discover", {}),
+        *((method, {}) for method in OFFERED),
+        ("tools/call", {"name": "memory_pack", "arguments": {"query": "deploy staging"}}),
+        ("tools/call", {"name": "memory_pack", "arguments": {}}),
+        ("tools/call", {"name": "none"}),
+        ("resources/read", {"uri": "hmx:a2"}),
+        ("resources/read", {"uri": "hmx:none"}),
+        ("prompts/get", {"name": "start_task", "arguments": {"goal": "deploy staging"}}),
+        ("prompts/get", {"name": "none"}),
+        ("no/such", {}),
+    ]
+    for method, given in asked:
+        params = {**given, **(stamped if version == MODERN else {})}
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {"mcp-protocol-version": version, "mcp-method": method, "X-HMX-Tenant": "acme"}
+        headers["Accept"] = "application/json, text/event-stream"
+        if name := given.get("name") or given.get("uri"):
+            headers["mcp-name"] = name
+        theirs = service.post("/mcp", json=message, headers=headers).json()
+        out = io.BytesIO()
+        host = Stdio(Service.of({"HMX_SERVICE_URL": str(service.base_url), "HMX_TENANT": "acme"}), out)
+        host.hear(orjson.dumps(message))
+        host.end()
+        ours = orjson.loads(out.getvalue())
+        if "error" in theirs:
+            assert ours.get("error", {}).get("code") == theirs["error"]["code"], (method, theirs, ours)
+        else:
+            for one in (ours, theirs):
+                one["result"].pop("capabilities", None)
+            assert ours == theirs

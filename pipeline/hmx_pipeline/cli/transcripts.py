@@ -13,7 +13,7 @@ from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, plain, print_
 from hmx_pipeline.cli.lines import LineReader, bar
 from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.doors.aider_history import AiderImport
-from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
+from hmx_pipeline.doors.claude_code_transcripts import ClaudeCodeImport
 from hmx_pipeline.doors.codex_transcripts import CodexImport
 from hmx_pipeline.doors.cursor_transcripts import CursorImport
 from hmx_pipeline.doors.draft import ImportReport
@@ -39,7 +39,7 @@ class Agent(StrEnum):
     EVENTLOOM = "eventloom"
 
 
-Import = TranscriptImport | CodexImport | CursorImport | AiderImport | GeminiImport | EventloomImport
+Import = ClaudeCodeImport | CodexImport | CursorImport | AiderImport | GeminiImport | EventloomImport
 
 
 class _Transcripts(NamedTuple):
@@ -52,7 +52,7 @@ class _Transcripts(NamedTuple):
 
 
 _TRANSCRIPTS: Final = {
-    Agent.CLAUDE_CODE: _Transcripts(Path("~/.claude/projects"), TranscriptImport),
+    Agent.CLAUDE_CODE: _Transcripts(Path("~/.claude/projects"), ClaudeCodeImport),
     Agent.CODEX: _Transcripts(Path("~/.codex/sessions"), CodexImport),
     Agent.CURSOR: _Transcripts(CURSOR, CursorImport, "state.vscdb"),
     Agent.AIDER: _Transcripts(Path(), AiderImport, ".aider.chat.history.md"),

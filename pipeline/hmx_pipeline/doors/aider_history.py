@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hmx_pipeline.contracts.timestamps import parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, Numbering, cut
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, TranscriptImport, cut
 
 AGENT: Final = "aider"
 _BEGIN: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)\s*")
@@ -34,13 +34,8 @@ class _Block(NamedTuple):
     """From the session's first line: names what the block tells."""
 
 
-class AiderImport:
-    """One import of any number of files. The order of the files is part of it: sequences count across them."""
-
-    def __init__(self, tenant: str, subject: str = "") -> None:
-        self._numbering = Numbering(tenant, subject, AGENT)
-        self.report = self._numbering.report
-        self._seen: set[str] = set()
+class AiderImport(TranscriptImport):
+    AGENT = AGENT
 
     def events(self, lines: Iterable[tuple[str, bytes]]) -> Iterator[Json]:
         """Yield the events of lines, each given with the name of its file, file after file."""
@@ -76,7 +71,7 @@ class AiderImport:
                 self.report.left_out["events copied from another file"] += 1
                 continue
             self._seen.add(f"{session}/{draft.key}")
-            yield self._numbering.event(draft, session, AGENT, at, {})
+            yield self._numbered(draft, session, AGENT, at, {})
 
     def _drafts(self, lines: list[str]) -> Iterator[DraftEvent]:
         said: list[DraftEvent] = []

@@ -15,7 +15,7 @@ import orjson
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import AGENT, SUBAGENT, ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, Numbering
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, TranscriptImport
 
 _SILENT: Final = re.compile(
     r"summary|file-history-snapshot|queue-operation|progress|attachment|custom-title|ai-title|last-prompt|tag|mode"
@@ -41,13 +41,11 @@ class _LastWords(NamedTuple):
     """Its key where the prompt has no id."""
 
 
-class TranscriptImport:
-    """One import of any number of files. The order of the files is part of it: sequences count across them."""
+class ClaudeCodeImport(TranscriptImport):
+    AGENT = AGENT
 
     def __init__(self, tenant: str, subject: str = "") -> None:
-        self._numbering = Numbering(tenant, subject, AGENT)
-        self.report = self._numbering.report
-        self._seen: set[str] = set()
+        super().__init__(tenant, subject)
         self._waiting: dict[str, _OpenCall] = {}
         self._sidechains: dict[str, str] = {}
         self._said: dict[str, _LastWords] = {}
@@ -224,7 +222,7 @@ class TranscriptImport:
     def _event(self, session: str, entry: Json, draft: DraftEvent) -> Json:
         agent = SUBAGENT if entry.get("isSidechain") is True else AGENT
         about = {"cwd": entry.get("cwd"), "branch": entry.get("gitBranch")}
-        return self._numbering.event(draft, session, agent, entry["timestamp"], about)
+        return self._numbered(draft, session, agent, entry["timestamp"], about)
 
 
 def _text(value: object) -> str:

@@ -18,7 +18,7 @@ import orjson
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, Numbering
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, TranscriptImport
 
 AGENT: Final = "codex"
 SUBAGENT: Final = "codex-subagent"
@@ -57,13 +57,11 @@ class _Call(NamedTuple):
     """What a command has printed that still runs."""
 
 
-class CodexImport:
-    """One import of any number of files. The order of the files is part of it: sequences count across them."""
+class CodexImport(TranscriptImport):
+    AGENT = AGENT
 
     def __init__(self, tenant: str, subject: str = "") -> None:
-        self._numbering = Numbering(tenant, subject, AGENT)
-        self.report = self._numbering.report
-        self._seen: set[str] = set()
+        super().__init__(tenant, subject)
         self._meta: Json = {}
         self._waiting: dict[str, _Call] = {}
         self._running: dict[str, _Call] = {}
@@ -218,7 +216,7 @@ class CodexImport:
         about = {"cwd": self._meta.get("cwd"), "branch": git.get("branch") if isinstance(git, Mapping) else None}
         source = self._meta.get("source")
         agent = SUBAGENT if isinstance(source, Mapping) and "subagent" in source else AGENT
-        return self._numbering.event(draft, str(self._meta["id"]), agent, at, about)
+        return self._numbered(draft, str(self._meta["id"]), agent, at, about)
 
 
 def _key(part: str, item: Json, at: str, text: str) -> str:

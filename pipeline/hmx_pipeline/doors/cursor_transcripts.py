@@ -16,7 +16,7 @@ import orjson
 from hmx_pipeline.contracts.timestamps import format_ms, parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, Numbering, object_of, text_of
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, TranscriptImport, object_of, text_of
 
 AGENT: Final = "cursor"
 SUBAGENT: Final = "cursor-subagent"
@@ -42,13 +42,8 @@ class _Composer(NamedTuple):
     messages: dict[str, Json]
 
 
-class CursorImport:
-    """One import of any number of files. The order of the rows is part of it: sequences count across them."""
-
-    def __init__(self, tenant: str, subject: str = "") -> None:
-        self._numbering = Numbering(tenant, subject, AGENT)
-        self.report = self._numbering.report
-        self._seen: set[str] = set()
+class CursorImport(TranscriptImport):
+    AGENT = AGENT
 
     def events(self, lines: Iterable[tuple[str, bytes]]) -> Iterator[Json]:
         """Yield the events of rows, each given with the name of its file, file after file."""
@@ -83,44 +78,49 @@ class CursorImport:
         return None
 
     def _of_chat(self, chat: _Composer) -> Iterator[Json]:
+        found = self._listed(chat)
+        cwd, whose = _folder(chat.about, found), (chat.name, SUBAGENT if _is_subagent(chat) else AGENT)
+        said: tuple[list[DraftEvent], str] | None = None
+        for name, message, at in self._new(chat, found):
+            text, call = text_of(message.get("text")), message.get("toolFormerData")
+            drafts: list[DraftEvent] = []
+            if message.get("type") == 1:
+                drafts = claude_code.prompted(text, f"prompt:{name}")
+                self.report.left_out["messages that nobody said"] += not drafts
+                if drafts and said is not None:
+                    yield from (self._numbered(one, *whose, said[1], {}) for one in said[0])
+                    said = None
+            elif text.strip():
+                self.report.left_out[BETWEEN] += said is not None
+                said = claude_code.answered(text, f"answer:{name}"), at
+            if message.get("type") != 1 and isinstance(call, dict):
+                self.report.left_out[BETWEEN] += said is not None
+                said, drafts = None, self._of_call(name, call, cwd)
+            yield from (self._numbered(draft, *whose, at, {}) for draft in drafts)
+        if said is not None:
+            yield from (self._numbered(one, *whose, said[1], {}) for one in said[0])
+
+    def _listed(self, chat: _Composer) -> dict[str, Json]:
+        """Return the messages that a chat lists, by name and in order."""
         inline, listed = chat.about.get("conversation"), chat.about.get("fullConversationHeadersOnly")
         heads = listed if isinstance(listed, list) and listed else inline if isinstance(inline, list) else []
         named = [head for head in heads if isinstance(head, dict) and isinstance(head.get("bubbleId"), str)]
         found = {head["bubbleId"]: chat.messages.pop(head["bubbleId"], head) for head in named}
         self.report.left_out["messages that their chat does not list"] += len(chat.messages)
-        if chat.about.get("isSubagent") or chat.about.get("subagentInfo") or chat.name.startswith("task-"):
-            agent = SUBAGENT
-        else:
-            agent = AGENT
-        cwd, at = _folder(chat.about, found), _instant(chat.about.get("createdAt"))
-        said: tuple[list[DraftEvent], str] | None = None
-        for name, message in found.items():
+        return found
+
+    def _new(self, chat: _Composer, messages: dict[str, Json]) -> Iterator[tuple[str, Json, str]]:
+        """Yield those that have a time and were not imported before, with that time."""
+        at = _instant(chat.about.get("createdAt"))
+        for name, message in messages.items():
             at = _instant(message.get("createdAt")) or at  # old versions say only when the chat began
             if at is None:
                 self.report.unread(f"message {name[:60]}", "no time")
-                continue
-            if f"{chat.name}/{name}" in self._seen:
+            elif f"{chat.name}/{name}" in self._seen:
                 self.report.left_out["messages copied from another file"] += 1
-                continue
-            self._seen.add(f"{chat.name}/{name}")
-            text, call = text_of(message.get("text")), message.get("toolFormerData")
-            drafts = claude_code.prompted(text, f"prompt:{name}") if message.get("type") == 1 else []
-            if message.get("type") == 1:
-                self.report.left_out["messages that nobody said"] += not drafts
-            elif said is not None and (text.strip() or isinstance(call, dict)):
-                self.report.left_out[BETWEEN] += 1
-                said = None
-            if message.get("type") != 1 and text.strip():
-                said = claude_code.answered(text, f"answer:{name}"), at
-            if message.get("type") != 1 and isinstance(call, dict):
-                self.report.left_out[BETWEEN] += said is not None
-                said, drafts = None, self._of_call(name, call, cwd)
-            elif drafts and said is not None:
-                yield from (self._numbering.event(one, chat.name, agent, said[1], {}) for one in said[0])
-                said = None
-            yield from (self._numbering.event(draft, chat.name, agent, at, {}) for draft in drafts)
-        if said is not None:
-            yield from (self._numbering.event(one, chat.name, agent, said[1], {}) for one in said[0])
+            else:
+                self._seen.add(f"{chat.name}/{name}")
+                yield name, message, at
 
     def _of_call(self, message: str, told: Json, cwd: str) -> list[DraftEvent]:
         raw, given, more = _json(told.get("rawArgs")), _json(told.get("params")), _json(told.get("additionalData"))
@@ -153,6 +153,10 @@ class CursorImport:
         if named == "delete_file" and drafts[0].event_type == "file_edit":
             drafts[0].content["operation"] = "delete"
         return drafts
+
+
+def _is_subagent(chat: _Composer) -> bool:
+    return bool(chat.about.get("isSubagent") or chat.about.get("subagentInfo")) or chat.name.startswith("task-")
 
 
 def _folder(about: Json, messages: Mapping[str, Json]) -> str:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.versions import HMX_VERSION
@@ -61,18 +61,22 @@ class ImportReport:
             self.unreadable.append(f"{where}: {why}")
 
 
-class Numbering:
-    """Makes the drafts of an import whole: ids that follow from their keys, sequences that count in each session."""
+class TranscriptImport:
+    """One import of any number of files. The order of the files is part of it: sequences count across them."""
 
-    def __init__(self, tenant: str, subject: str, source: str) -> None:
+    AGENT: ClassVar[str]
+
+    def __init__(self, tenant: str, subject: str = "") -> None:
         self.report = ImportReport()
-        self._tenant, self._source = tenant, source
+        self._tenant = tenant
         self._extra = {"subject_id": subject} if subject else {}
         self._sequences: Counter[str] = Counter()
+        self._seen: set[str] = set()
 
-    def event(
+    def _numbered(
         self, draft: DraftEvent, session: str, agent: str, timestamp: str, about: Mapping[str, Any]
     ) -> dict[str, Any]:
+        """Make a draft whole: an id that follows from its key, and a sequence that counts in its session."""
         sequence = self._sequences[session]
         self._sequences[session] += 1
         self.report.sessions.add(session)
@@ -88,7 +92,7 @@ class Numbering:
             "sequence": sequence,
             "content": draft.content,
             "metadata": {**{name: value for name, value in about.items() if value}, **draft.metadata, **self._extra},
-            "source": self._source,
+            "source": self.AGENT,
         }
 
 

@@ -16,7 +16,7 @@ import orjson
 from hmx_pipeline.contracts.timestamps import parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import BETWEEN, DEPTH, DraftEvent, Numbering
+from hmx_pipeline.doors.draft import BETWEEN, DEPTH, DraftEvent, TranscriptImport
 
 AGENT: Final = "gemini-cli"
 SUBAGENT: Final = "gemini-cli-subagent"
@@ -31,13 +31,8 @@ _OWN: Final = re.compile(r"\s*<session_context>")
 Json = dict[str, Any]
 
 
-class GeminiImport:
-    """One import of any number of files. The order of the files is part of it: sequences count across them."""
-
-    def __init__(self, tenant: str, subject: str = "") -> None:
-        self._numbering = Numbering(tenant, subject, AGENT)
-        self.report = self._numbering.report
-        self._seen: set[str] = set()
+class GeminiImport(TranscriptImport):
+    AGENT = AGENT
 
     def events(self, lines: Iterable[tuple[str, bytes]]) -> Iterator[Json]:
         """Yield the events of lines, each given with the name of its file, file after file."""
@@ -138,7 +133,7 @@ class GeminiImport:
 
     def _event(self, about: Json, draft: DraftEvent, at: str) -> Json:
         agent = SUBAGENT if about.get("kind") == "subagent" else AGENT
-        return self._numbering.event(draft, about["sessionId"], agent, at, {})
+        return self._numbered(draft, about["sessionId"], agent, at, {})
 
 
 def _words(message: Json) -> str:

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from hmx_pipeline.contracts.limits import ID_BYTES, KB, MB
-from hmx_pipeline.doors.openai_chat import AGENT, HeardAnswer, chat_record, opening, question, with_memory
+from hmx_pipeline.doors.openai_chat import AGENT, HeardAnswer, WithoutKey, chat_record, opening, question, with_memory
 from hmx_pipeline.doors.otel_genai import Sender, map_records
 from hmx_pipeline.doors.otlp import Json
 from hmx_pipeline.observe.metrics import METRICS
@@ -57,7 +57,6 @@ STREAM: Final = "text/event-stream"
 KINDS: Final = (JSON, STREAM, "text/plain")
 """Media types that are passed on; others would be read by browsers."""
 PASSED: Final = ("Retry-After", "X-Request-Id")
-_HIDDEN: Final = b"[REDACTED]"
 _BODY: Final = described({"type": "object", "required": ["messages"]})
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The upstream's answer", "content": {JSON: {"schema": {"type": "object"}}, STREAM: {}}}
@@ -89,9 +88,9 @@ class Upstream:
             detail = f"the model's server does not answer: {type(error).__name__}"
             raise ProblemError(ProblemKind.UPSTREAM_UNAVAILABLE, detail, RETRY) from None
 
-    def without_key(self, said: bytes) -> bytes:
-        """Returns what it said without its key, which some servers repeat."""
-        return said.replace(self._key.encode(), _HIDDEN) if self._key else said
+    def without_key(self) -> WithoutKey:
+        """Returns the filter of what it says: some servers repeat their key."""
+        return WithoutKey(self._key.encode())
 
     async def close(self) -> None:
         if self._session is not None:
@@ -129,7 +128,7 @@ async def post_chat_completion(
             await run_in_threadpool(heard.whole, said)
         appended = await _recorded(request, tenant, asked, heard, session)
         headers["X-HMX-Appended"] = appended
-        return Response(upstream.without_key(said), answer.status, headers, kind)
+        return Response(upstream.without_key().piece(said, last=True), answer.status, headers, kind)
 
 
 class _Stream(Response):
@@ -155,7 +154,7 @@ class _Stream(Response):
 
     async def _passed_on(self, send: Send) -> None:
         upstream: Upstream = self._request.app.state.upstream
-        heard, rest = self._told[2], bytearray()
+        heard, rest, shown = self._told[2], bytearray(), upstream.without_key()
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
             async for chunk in self._answer.content.iter_any():
@@ -169,12 +168,12 @@ class _Stream(Response):
                     heard.line(line)
                 if DONE in lines:  # the client's next request is to find what this one told
                     await asyncio.wait({self._record()}, timeout=RECORDING_S)
-                said = upstream.without_key(bytes(lines + end))
+                said = shown.piece(bytes(lines + end))
                 await send({"type": "http.response.body", "body": said, "more_body": True})
         except (aiohttp.ClientError, TimeoutError) as error:  # the client sees that the end is missing
             LOG.warning("the model's server broke off a stream: %s", type(error).__name__)
             return
-        await send({"type": "http.response.body", "body": upstream.without_key(bytes(rest)), "more_body": False})
+        await send({"type": "http.response.body", "body": shown.piece(bytes(rest), last=True), "more_body": False})
 
     def _record(self) -> "asyncio.Task[str]":
         """Appends what was heard so far, once; it goes on when the client hangs up."""

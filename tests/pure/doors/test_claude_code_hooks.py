@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.pack import ENTRY_MARK
 from hmx_pipeline.doors.claude_code_hooks import CONTEXT, HOOKS, NOTE, HookCall, hook_answer, read_hook
-from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
+from hmx_pipeline.doors.claude_code_transcripts import ClaudeCodeImport
 from tests.support import data
 from tests.support.hooks import hooks_of
 from tests.support.inprocess import learnt
@@ -23,7 +23,7 @@ CALL = {"tool_name": "Bash", "tool_input": {"command": "npm test"}, "tool_use_id
 
 
 def imported(files: list[Transcript]) -> Events:
-    importing = TranscriptImport(TENANT)
+    importing = ClaudeCodeImport(TENANT)
     return list(importing.events((made.session, line) for made in files for line in made.written()))
 
 

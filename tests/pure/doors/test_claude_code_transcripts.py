@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from hmx_pipeline.doors.claude_code import is_test
-from hmx_pipeline.doors.claude_code_transcripts import TranscriptImport
+from hmx_pipeline.doors.claude_code_transcripts import ClaudeCodeImport
 from hmx_pipeline.doors.draft import BETWEEN, DEPTH, TEXT, ImportReport, bounded
 from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support import data
@@ -23,7 +23,7 @@ def at(second: int) -> str:
 
 
 def imported(*files: Transcript | list[bytes]) -> tuple[Events, ImportReport]:
-    importing = TranscriptImport("acme")
+    importing = ClaudeCodeImport("acme")
     lines = [file.written() if isinstance(file, Transcript) else file for file in files]
     events = list(importing.events((f"{n}.jsonl", line) for n, file in enumerate(lines) for line in file))
     return events, importing.report

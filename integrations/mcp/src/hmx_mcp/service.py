@@ -51,13 +51,13 @@ class _Remote(NamedTuple):
     tenant: str
 
     def ask(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        address = urlsplit(self.url)
         headers = {"Content-Type": JSON}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         elif self.tenant:
             headers["X-HMX-Tenant"] = self.tenant.encode().decode("latin-1")
         try:
+            address = urlsplit(self.url)
             connection = _connection(address.scheme, address.hostname or "", address.port)
             try:
                 connection.request(method, address.path.rstrip("/") + path, body, headers)
@@ -66,7 +66,10 @@ class _Remote(NamedTuple):
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException) as error:
-            raise ServiceError(f"the memory service at {self.url} does not answer ({error})") from None
+            where = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
+            raise ServiceError(f"the memory service at {where} does not answer ({error})") from None
+        except ValueError:  # its text may quote the key
+            raise ServiceError("HMX_SERVICE_URL, HMX_API_KEY or HMX_TENANT is not well formed") from None
 
 
 def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:

@@ -4,17 +4,12 @@ Asks the service every LOOK_S, and only while something is subscribed. Over HTTP
 stdio has this. A service that is away changes nothing.
 """
 
-from collections import Counter
-from typing import Any, Final
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
 
-import anyio
-import anyio.to_thread
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, EmptyResult
-
-from hmx_mcp.resources import read
-from hmx_mcp.service import Service, ServiceError
+from hmx_mcp.answers import INVALID_PARAMS, RefusedError, read
+from hmx_mcp.service import Json, Service, ServiceError
 
 LOOK_S: Final = 2.0
 WATCHED: Final = 32
@@ -22,56 +17,58 @@ WATCHED: Final = 32
 
 
 class Watching:
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus, max_subscriptions=WATCHED)
-        self._subscribed: dict[str, Any] = {}
-        """URI → the session of a client of the older protocol."""
-        self._listened = Counter[str]()
+    def __init__(self, service: Service, tell: Callable[[Json], None]) -> None:
+        """`tell` gets the parameters of each `notifications/resources/updated`."""
+        self._service, self._tell = service, tell
+        self._listeners: dict[object, tuple[frozenset[str], Json]] = {}
+        """What each listens to, and what it is told beside the URI."""
         self._seen: dict[str, str | None] = {}
+        self._lock = threading.Lock()
+        self._looking = False
 
-    async def subscribe(self, ctx: Any, params: Any) -> EmptyResult:
-        await self._see([params.uri])
-        self._subscribed[params.uri] = ctx.session
-        return EmptyResult()
+    def listen(self, who: object, uris: Iterable[str], about: Json) -> None:
+        """Raises RefusedError for too many resources."""
+        named = frozenset(uris)
+        with self._lock:
+            if len(named.union(*(heard for heard, _ in self._listeners.values()))) > WATCHED:
+                raise RefusedError(INVALID_PARAMS, f"at most {WATCHED} resources are watched")
+            if len(self._listeners) >= WATCHED:
+                raise RefusedError(INVALID_PARAMS, f"at most {WATCHED} subscriptions are open")
+            self._listeners[who] = named, about
+            fresh = named - self._seen.keys()
+        read = {uri: self._reading(uri, None) for uri in fresh}
+        with self._lock:
+            self._seen = {**read, **self._seen}
+            if not self._looking:
+                self._looking = True
+                threading.Thread(target=self._look, daemon=True).start()
 
-    async def unsubscribe(self, _ctx: Any, params: Any) -> EmptyResult:
-        self._subscribed.pop(params.uri, None)
-        return EmptyResult()
+    def leave(self, who: object) -> None:
+        with self._lock:
+            self._listeners.pop(who, None)
 
-    async def listen(self, ctx: Any, params: Any) -> Any:
-        """Lasts as long as the client listens."""
-        uris = list(params.notifications.resource_subscriptions or ())
-        await self._see(uris)
-        self._listened.update(uris)
-        try:
-            return await self._listening(ctx, params)
-        finally:
-            self._listened = +(self._listened - Counter(uris))
-
-    async def run(self) -> None:
+    def _look(self) -> None:
+        """Lasts as long as anybody listens."""
+        pause = threading.Event()
         while True:
-            await anyio.sleep(LOOK_S)
-            wanted = self._subscribed.keys() | self._listened.keys()
-            self._seen = {uri: known for uri, known in self._seen.items() if uri in wanted}
+            pause.wait(LOOK_S)
+            with self._lock:
+                listeners = dict(self._listeners)
+                wanted = frozenset[str]().union(*(heard for heard, _ in listeners.values()))
+                self._seen = {uri: known for uri, known in self._seen.items() if uri in wanted}
+                self._looking = bool(listeners)
+                if not listeners:
+                    return
             for uri in wanted & self._seen.keys():
-                before, self._seen[uri] = self._seen[uri], await self._reading(uri, self._seen[uri])
+                before, self._seen[uri] = self._seen[uri], self._reading(uri, self._seen[uri])
                 if self._seen[uri] != before:
-                    await self._bus.publish(ResourceUpdated(uri=uri))
-                    if uri in self._subscribed:
-                        await self._subscribed[uri].send_resource_updated(uri)
+                    for heard, about in listeners.values():
+                        if uri in heard:
+                            self._tell({"uri": uri, **about})
 
-    async def _see(self, uris: list[str]) -> None:
-        if len(self._seen.keys() | set(uris)) > WATCHED:
-            raise MCPError(INVALID_PARAMS, f"at most {WATCHED} resources are watched")
-        for uri in uris:
-            if uri not in self._seen:
-                self._seen[uri] = await self._reading(uri, None)
-
-    async def _reading(self, uri: str, before: str | None) -> str | None:
+    def _reading(self, uri: str, before: str | None) -> str | None:
         """What it says now; none if there is no such record."""
         try:
-            return await anyio.to_thread.run_sync(read, self._service, uri)
+            return read(self._service, uri)
         except ServiceError as error:
             return None if error.status == 404 else before

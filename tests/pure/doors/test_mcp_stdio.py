@@ -1,0 +1,153 @@
+"""`hmx-mcp` without the service: what a host may send, and what it hears."""
+
+import io
+import json
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hmx_mcp import answers
+from hmx_mcp.service import Service, ServiceError
+from hmx_mcp.stdio import HANDSHAKE, LINE_BYTES, MODERN, Stdio
+
+NEW = {"io.modelcontextprotocol/protocolVersion": MODERN}
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+METHODS = st.sampled_from(["initialize", "server/discover", "ping", "tools/list", "tools/call", "prompts/get", "none"])
+
+
+def away(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+    raise ServiceError("the memory service does not answer")
+
+
+def heard(*lines: bytes | dict[str, Any], ask: Any = away) -> list[dict[str, Any]]:
+    out = io.BytesIO()
+    host = Stdio(Service(ask, "", "s"), out)
+    for line in lines:
+        host.hear(line if isinstance(line, bytes) else json.dumps({"jsonrpc": "2.0", **line}).encode())
+    host.end()
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_an_older_host_gets_the_version_it_asks_for(version: str) -> None:
+    (said,) = heard({"id": 1, "method": "initialize", "params": {"protocolVersion": version}})
+    assert said["result"]["protocolVersion"] == version
+    assert "memory_pack" in said["result"]["instructions"]
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", MODERN, 7, None])
+def test_a_host_that_asks_for_another_version_gets_the_latest_of_the_handshake(version: object) -> None:
+    (said,) = heard({"id": "a", "method": "initialize", "params": {"protocolVersion": version}})
+    assert (said["id"], said["result"]["protocolVersion"]) == ("a", HANDSHAKE[0])
+
+
+def test_a_version_that_is_not_served_is_refused_with_those_that_are() -> None:
+    meta = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2030-01-01"}}
+    (said,) = heard({"id": 1, "method": "tools/list", "params": meta})
+    assert said["error"]["code"] == -32022
+    assert said["error"]["data"] == {"supported": [MODERN], "requested": "2030-01-01"}
+
+
+def test_what_is_offered_needs_no_service() -> None:
+    for params in ({}, {"_meta": NEW}):
+        for method, offered in answers.OFFERED.items():
+            (said,) = heard({"id": 1, "method": method, "params": params})
+            assert said["result"].items() >= offered.items()
+
+
+def test_a_service_that_is_away_is_an_error_of_each_request_and_the_next_one_asks_again() -> None:
+    asked: list[str] = []
+
+    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        asked.append(path)
+        return away(method, path, body)
+
+    call = {"method": "tools/call", "params": {"name": "memory_pack", "arguments": {"query": "x"}}}
+    first, second = sorted(heard({"id": 1, **call}, {"id": 2, **call}, ask=ask), key=lambda one: int(one["id"]))
+    assert first["result"] == second["result"]
+    assert first["result"]["isError"]
+    assert "does not answer" in first["result"]["content"][0]["text"]
+    assert len(asked) == 2
+    (said,) = heard({"id": 3, "method": "resources/read", "params": {"uri": "hmx://rules"}})
+    assert said["error"] == {"code": -32603, "message": "the memory service does not answer"}
+
+
+def test_a_cancelled_call_is_not_answered() -> None:
+    going, cancelled = threading.Event(), threading.Event()
+
+    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        going.set()
+        assert cancelled.wait(30)
+        return away(method, path, body)
+
+    out = io.BytesIO()
+    host = Stdio(Service(ask, "", "s"), out)
+    host.hear(b'{"id": 1, "method": "tools/call", "params": {"name": "memory_status"}}')
+    assert going.wait(30)
+    host.hear(b'{"method": "notifications/cancelled", "params": {"requestId": 1}}')
+    cancelled.set()
+    host.end()
+    assert out.getvalue() == b""
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"no json", -32700),
+        (b"[" * 100_000, -32700),
+        (b"[]", -32600),
+        (b'{"id": 1}', -32600),
+        (b'{"id": true, "method": "ping"}', -32600),
+        (b'{"id": null, "method": "ping"}', -32600),
+        (b" " * LINE_BYTES + b'{"id": 1, "method": "ping"}', -32600),
+        (b'{"id": 1, "method": "no/such"}', -32601),
+        (b'{"id": 1, "method": "tools/call"}', -32602),
+        (b'{"id": 1, "method": "tools/call", "params": {"name": "search", "arguments": []}}', -32602),
+        (b'{"id": 1, "method": "prompts/get", "params": {"name": "recover", "arguments": {"error": 1}}}', -32602),
+        (b'{"id": 1, "method": "resources/subscribe", "params": []}', -32602),
+    ],
+)
+def test_what_is_no_request_is_refused_by_its_code(line: bytes, code: int) -> None:
+    said, pong = heard(line, b'{"id": "after", "method": "ping"}')
+    assert said["error"]["code"] == code
+    assert pong == {"jsonrpc": "2.0", "id": "after", "result": {}}
+
+
+@given(METHODS, VALUES, st.booleans())
+def test_every_request_has_one_answer_and_no_notification_has_any(method: str, params: Any, new: bool) -> None:
+    if new and isinstance(params, dict):
+        params = {**params, "_meta": NEW}
+    told = heard({"method": method, "params": params}, {"id": 7, "method": method, "params": params})
+    assert [one["id"] for one in told] == [7]
+    assert ("result" in told[0]) is not ("error" in told[0])
+
+
+@pytest.mark.parametrize(
+    "setting", [{"HMX_API_KEY": "hx_live_secret\n"}, {"HMX_SERVICE_URL": "http://u:hx_live_secret@127.0.0.1:1"}]
+)
+def test_a_secret_of_the_settings_is_in_no_answer(setting: dict[str, str]) -> None:
+    ask = Service.of({"HMX_SERVICE_URL": "http://127.0.0.1:1", **setting}).ask
+    for method, params in (
+        ("tools/call", {"name": "memory_status"}),
+        ("resources/read", {"uri": "hmx://rules"}),
+    ):
+        (said,) = heard({"id": 1, "method": method, "params": params}, ask=ask)
+        assert "secret" not in json.dumps(said)
+
+
+def test_it_starts_with_the_standard_library_alone() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import hmx_mcp.stdio; "
+        "print(sorted({m.partition('.')[0] for m in set(sys.modules) - before} - sys.stdlib_module_names))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['hmx_mcp']"
