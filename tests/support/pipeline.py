@@ -26,6 +26,8 @@ from tests.support.forked import PROGRAM, Forked
 
 READY_S = 180.0
 STOP_S = 60.0
+PARTITIONS = 2
+"""Of each topic, where a test says nothing else: each one more costs the worker and the broker."""
 COMMANDS: Mapping[str, str] = {"worker": "worker", "materialiser": "materialise", "service": "serve"}
 
 
@@ -47,8 +49,8 @@ def new_settings(kafka: str, redis_url: str = "", **changes: object) -> Settings
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def create_topics(settings: Settings, partitions: int | None = None) -> None:
-    """As the topic files say; with so many partitions where less is enough."""
+def create_topics(settings: Settings, partitions: int | None = PARTITIONS) -> None:
+    """As the topic files say, but for the number of partitions; with None that too."""
     admin = connect(settings.require_kafka())
     specs = load_topics(prefix=settings.topic_prefix)
     if partitions is not None:
@@ -152,7 +154,7 @@ class Pipeline:
 
 
 @contextmanager
-def running(settings: Settings, logs: Path, *names: str, partitions: int | None = None) -> Iterator[Pipeline]:
+def running(settings: Settings, logs: Path, *names: str, partitions: int | None = PARTITIONS) -> Iterator[Pipeline]:
     """Topics created, the named processes started and ready; all of them stopped at the end."""
     create_topics(settings, partitions)
     pipeline = Pipeline(settings, logs)
