@@ -24,7 +24,10 @@ settings.register_profile("thorough", settings.get_profile("patient"), max_examp
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 FIRST_PORT, PORTS_EACH = 10_000, 2_500
+SECONDS = "hmx/seconds"
 _outcomes: dict[str, str] = {}
+_seconds: dict[str, float] = {}
+"""Of each file."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +45,18 @@ def _keep_to_own_ports(worker: str) -> None:
         ports.HIGHEST = ports.LOWEST + PORTS_EACH - 1
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Side by side, the files that took longest come first: one that comes last would keep a process busy alone."""
+    if hasattr(config, "workerinput"):
+        known = config.cache.get(SECONDS, {}) if config.cache else {}
+        waits = {item.path for item in items if "servers" in getattr(item, "fixturenames", ())}
+        items.sort(key=lambda item: -known.get(_file(item.nodeid), 20.0 if item.path in waits else 0.0))
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A row that is not listed fails its test, whatever part of the suite is run."""
     if unknown := set(rows_of(item)) - set(REQUIREMENTS):
@@ -52,15 +67,18 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """A test passes where its call does and neither set-up nor tear-down fails."""
     if report.when == "call" or report.outcome != "passed":
         _outcomes[report.nodeid] = "failed" if _outcomes.get(report.nodeid) == "failed" else report.outcome
+    _seconds[_file(report.nodeid)] = _seconds.get(_file(report.nodeid), 0.0) + report.duration
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """For `make conformance`: what became of each test when it last ran."""
+    """For `make conformance`: what became of each test when it last ran. For the next run: how long each file took."""
     if hasattr(session.config, "workerinput"):  # its reports reach the process that started it, which keeps all
         return
     cache: pytest.Cache | None = getattr(session.config, "cache", None)  # none under `-p no:cacheprovider`
     if _outcomes and cache is not None:
         cache.set(OUTCOMES, {**cache.get(OUTCOMES, {}), **_outcomes})
+        if session.config.pluginmanager.hasplugin("dsession"):
+            cache.set(SECONDS, {**cache.get(SECONDS, {}), **_seconds})
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -68,7 +68,7 @@ class Bench:
         """New topics under a prefix of their own; deleted at the end."""
         os.environ["HMX_STATE"] = str(self.folder)
         settings = new_settings(self.stack.kafka_bootstrap, self.stack.redis_url)
-        create_topics(settings)
+        create_topics(settings, partitions=None)
         try:
             yield settings
         finally:

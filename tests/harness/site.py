@@ -63,7 +63,7 @@ class Site:
         self._progress("starting brokers and Redis")
         self.fleet.start(self._servers)
         self.fleet.await_ready()
-        create_topics(self.settings)
+        create_topics(self.settings, partitions=None)
         for process in COMMANDS if self._guarded else ():
             self._guarded.set_password(process, self.settings.control_key)
             self._guarded.allow(process, rights(process, self.settings.topic_prefix))

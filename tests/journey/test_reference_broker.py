@@ -53,7 +53,7 @@ def test_much_traffic_has_them_too(kafka: str, tmp_path: Path, ordering: str, se
 
 def check(settings: Settings, logs: Path, sent: Sequence[Sent], kills: int) -> None:
     started = time.monotonic()
-    with running(settings, logs, "worker") as pipeline:
+    with running(settings, logs, "worker", partitions=None) as pipeline:
         publish(settings, pipeline, sent, kills)
         paced = time.monotonic() - started
         wait_for_stages(settings, timeout=240, on_progress=lambda _: alive(pipeline))

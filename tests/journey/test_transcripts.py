@@ -10,7 +10,8 @@ from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.settings import Settings
-from tests.support.pipeline import PROGRAM, environment, new_settings, running
+from tests.support.forked import PROGRAM
+from tests.support.pipeline import environment, new_settings, running
 from tests.support.transcripts import Transcript
 
 SESSIONS = 4

@@ -57,12 +57,12 @@ def test_where_all_is_well_it_says_so_and_where_topics_lack_how_to_make_them(
 ) -> None:
     ((check, told, mend),) = wrong(doctor())
     assert (check, told, mend) == ("topics", "10 of 10 are missing", "hmx topics apply")
-    create_topics(settings)
+    create_topics(settings, partitions=None)
     assert wrong(doctor()) == []
 
 
 def test_a_topic_with_another_setting_is_named(doctor: Doctor, settings: Settings) -> None:
-    create_topics(settings, partitions=8)
+    create_topics(settings, partitions=None)
     name = settings.topic_prefix + EVENTS
     entry = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
     admin = connect(settings.require_kafka())
@@ -93,7 +93,7 @@ def test_a_state_topic_of_an_earlier_release_is_named_and_mended_by_the_command_
 
 
 def test_a_redis_that_evicts_is_named(doctor: Doctor, settings: Settings) -> None:
-    create_topics(settings)
+    create_topics(settings, partitions=None)
     client = connect_redis(settings.redis_url)
     client.config_set("maxmemory-policy", "allkeys-lru")
     try:
@@ -113,7 +113,7 @@ def test_servers_that_do_not_answer_are_named_with_their_addresses(doctor: Docto
 
 
 def test_a_misspelt_variable_and_a_port_in_use_are_named(doctor: Doctor, settings: Settings) -> None:
-    create_topics(settings)
+    create_topics(settings, partitions=None)
     with closing(socket.create_server((settings.host, settings.worker_port))):
         said = wrong(doctor(HMX_REDSI_URL="redis://localhost", HMX_KAFKA_BOOSTRAP="localhost"))
     assert [mend for _, _, mend in said] == [
@@ -125,7 +125,7 @@ def test_a_misspelt_variable_and_a_port_in_use_are_named(doctor: Doctor, setting
 
 
 def test_an_issuer_whose_keys_cannot_be_had_is_named(doctor: Doctor, settings: Settings) -> None:
-    create_topics(settings)
+    create_topics(settings, partitions=None)
     with serving_keys() as issuer:
         given = {"HMX_JWT_ISSUER": issuer.issuer, "HMX_JWT_AUDIENCE": AUDIENCE}
         assert wrong(doctor(**given)) == []
@@ -152,7 +152,7 @@ def certificate(folder: Path, days: float) -> tuple[str, str]:
 def test_a_certificate_is_named_before_it_expires(
     doctor: Doctor, settings: Settings, tmp_path: Path, days: float, says: str
 ) -> None:
-    create_topics(settings)
+    create_topics(settings, partitions=None)
     file, key = certificate(tmp_path, days)
     said = wrong(doctor(HMX_TLS_CERTIFICATE=file, HMX_TLS_KEY=key))
     assert [says in told for _, told, _ in said] == ([True] if says else [])

@@ -18,13 +18,12 @@ from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.clients import plain_producer
 from hmx_pipeline.kafka.publisher import publish
-from hmx_pipeline.kafka.topic_files import load_topics
 from hmx_pipeline.runtime.barriers import wait_for_stages
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
 from tests.support.events import encoded, event
 from tests.support.own_command import hmx
-from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
+from tests.support.pipeline import PARTITIONS, Pipeline, create_topics, environment, new_settings, running
 
 TIMEOUT_S = 120.0
 
@@ -54,9 +53,8 @@ def appended(settings: Settings, value: bytes | None, partition: int, key: bytes
 def misplaced(settings: Settings) -> tuple[dict[str, Any], int, int]:
     """An event, the partition it belongs to, and another."""
     item = event(session_id=uuid.uuid4().hex)
-    count = next(spec.partitions for spec in load_topics() if spec.topic == EVENTS)
-    home = partition_of(session_key(item["tenant_id"], item["session_id"]), count)
-    return item, home, (home + 1) % count
+    home = partition_of(session_key(item["tenant_id"], item["session_id"]), PARTITIONS)
+    return item, home, (home + 1) % PARTITIONS
 
 
 @pytest.mark.requirement("Y14")

@@ -31,7 +31,7 @@ from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, SESSION_STATE
 from tests.support.events import event
 from tests.support.own_command import hmx
-from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
+from tests.support.pipeline import PARTITIONS, Pipeline, create_topics, environment, new_settings, running
 
 CLOSED = "127.0.0.1:1"
 TIMEOUT_S = 120.0
@@ -101,12 +101,11 @@ def test_every_line_is_a_record_as_it_was_written(topics: Settings, tmp_path: Pa
 def test_records_are_keyed_and_placed_by_their_session(topics: Settings) -> None:
     items = [event(tenant_id=f"ten/ant {n}", session_id=f"sitzung-ü{n}") for n in range(20)]
     assert publish(lines_of(*items), topics).complete
-    partitions = events_spec().partitions
     for message in records(topics, EVENTS):
         sent = orjson.loads(message.value())
         key = session_key(sent["tenant_id"], sent["session_id"])
         assert message.key() == key.encode()
-        assert message.partition() == partition_of(key, partitions)
+        assert message.partition() == partition_of(key, PARTITIONS)
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,9 @@ from hmx_pipeline.sources.redis_streams import RedisStream
 from hmx_pipeline.store.atomic_blocks import connect
 from hmx_pipeline.topology import EVENTS
 from tests.support.events import encoded, event
+from tests.support.forked import PROGRAM
 from tests.support.own_command import hmx
-from tests.support.pipeline import PROGRAM, environment, new_settings, running
+from tests.support.pipeline import environment, new_settings, running
 from tests.support.topics import episodes_by_session, read
 from tests.support.waiting import until
 

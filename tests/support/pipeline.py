@@ -21,10 +21,13 @@ from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.local.process import answers_ok
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EVENTS
+from tests.support import forked
+from tests.support.forked import PROGRAM, Forked
 
 READY_S = 180.0
 STOP_S = 60.0
-PROGRAM = ("-m", "hmx_pipeline.cli")
+PARTITIONS = 2
+"""Of each topic, where a test says nothing else: each one more costs the worker and the broker."""
 COMMANDS: Mapping[str, str] = {"worker": "worker", "materialiser": "materialise", "service": "serve"}
 
 
@@ -46,8 +49,8 @@ def new_settings(kafka: str, redis_url: str = "", **changes: object) -> Settings
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def create_topics(settings: Settings, partitions: int | None = None) -> None:
-    """As the topic files say; with so many partitions where less is enough."""
+def create_topics(settings: Settings, partitions: int | None = PARTITIONS) -> None:
+    """As the topic files say, but for the number of partitions; with None that too."""
     admin = connect(settings.require_kafka())
     specs = load_topics(prefix=settings.topic_prefix)
     if partitions is not None:
@@ -82,24 +85,27 @@ class Pipeline:
     def __init__(self, settings: Settings, logs: Path) -> None:
         self.settings = settings
         self._logs = logs
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes] | Forked] = {}
 
     def start(
         self, name: str, *, ready: bool = True, program: Sequence[str] = PROGRAM, **changes: object
-    ) -> subprocess.Popen[bytes]:
+    ) -> subprocess.Popen[bytes] | Forked:
         """`changes` are settings of this process alone, such as `worker_id` or a port; `program` what Python runs."""
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         kind = name.partition("-")[0]
-        with (self._logs / f"{settings.topic_prefix}{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, *program, COMMANDS[kind]],
-                env=environment(settings),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.processes[name] = process
+        log = self._logs / f"{settings.topic_prefix}{name}.log"
+        if program == PROGRAM and sys.platform == "linux":
+            process = self.processes[name] = forked.start([COMMANDS[kind]], environment(settings), log)
+        else:
+            with log.open("ab") as output:
+                process = self.processes[name] = subprocess.Popen(
+                    [sys.executable, *program, COMMANDS[kind]],
+                    env=environment(settings),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
         if ready:
             self.await_ready(name, getattr(settings, f"{kind}_port"))
         return process
@@ -148,7 +154,7 @@ class Pipeline:
 
 
 @contextmanager
-def running(settings: Settings, logs: Path, *names: str, partitions: int | None = None) -> Iterator[Pipeline]:
+def running(settings: Settings, logs: Path, *names: str, partitions: int | None = PARTITIONS) -> Iterator[Pipeline]:
     """Topics created, the named processes started and ready; all of them stopped at the end."""
     create_topics(settings, partitions)
     pipeline = Pipeline(settings, logs)
