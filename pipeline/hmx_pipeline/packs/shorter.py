@@ -15,7 +15,7 @@ LEFT_OUT: Final = "\n… [truncated]"
 """Last line of a shorter form."""
 REMEDY: Final = re.compile(r"If `.*` fails|Recover: ")
 BESIDE: Final = re.compile(r"(?:Goal|When|Shows|Fails as): |<[^>]*>: ")
-"""Lines that help to find an entry or to fill in its slots, but are not instructions."""
+"""EntryLines that help to find an entry or to fill in its slots, but are not instructions."""
 _STEP: Final = re.compile(r"\s*\d+\. ")
 _SLOT: Final = re.compile(r"(<[^>]*>)[: ]")
 _FAILURE: Final = "Fails as: "
@@ -25,7 +25,7 @@ _KNOWN: Final = 0.5
 """Share of an error's words that a question must have to be about it."""
 
 
-class Lines:
+class EntryLines:
     """The lines of an entry. `query`: the stems of the question; `fails`: its words say that something failed."""
 
     def __init__(self, text: str, query: Set[str], *, fails: bool) -> None:
