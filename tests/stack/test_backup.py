@@ -14,6 +14,7 @@ import pytest
 from hmx_pipeline.audit import backup
 from hmx_pipeline.audit import restore as restoring
 from hmx_pipeline.audit.backup import file_of
+from hmx_pipeline.audit.pipeline_conservation import verify
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.publisher import publish
@@ -154,6 +155,18 @@ def test_what_only_the_archive_has_comes_back_too(pipeline: Pipeline, tmp_path: 
     assert publish(LATER, settings).complete
     wait_for_all(settings)
     assert episodes_by_session(settings).keys() == {"later"}
+
+
+def test_nothing_is_restored_while_a_worker_runs(pipeline: Pipeline, tmp_path: Path) -> None:
+    """It would process what is restored once more, and the restored topics would get its records besides."""
+    settings, folder = pipeline.settings, tmp_path / "backup"
+    pipeline.stop("worker")
+    assert hmx(settings, "backup", folder).exit_code == 0
+    pipeline.start("worker")
+    refused = hmx(replace(settings, session_timeout_ms=1), "restore", folder)
+    assert refused.exit_code == 1
+    assert "workers run (" in refused.output
+    assert verify(settings).conserved
 
 
 def test_a_backup_that_is_not_whole_is_refused(pipeline: Pipeline, tmp_path: Path) -> None:

@@ -106,8 +106,8 @@ def test_what_is_erased_is_gone_from_memory_state_and_compacted_topics(
     assert receipt["gone"]["contributions"] > 0
     assert receipt["gone"]["knowledge"] > 0
     assert sorted(receipt["positions"]) == ["hmx.events.v1/0", "hmx.events.v1/1"]
-    kept = format_ms(milliseconds(receipt["at"]) + 40 * DAY_MS)  # a month, and a segment's week
-    assert all(receipt["at"] < at < kept for at in receipt["last_copy"].values()), receipt["last_copy"]
+    month = format_ms(milliseconds(receipt["at"]) + 40 * DAY_MS)  # a month, and a segment's week
+    assert all(receipt["at"] < at < month for at in receipt["last_copy"].values()), receipt["last_copy"]
 
     def left() -> list[Any]:
         topics = (KNOWLEDGE, ARTIFACTS, SESSION_STATE, PATTERN_STATE)

@@ -444,6 +444,19 @@ CASES = (
         },
     ),
     Case(
+        "no broker answers",
+        "Processes wait and continue by themselves, and packs are served as they are. The service refuses events with "
+        "503 `kafka_unavailable`, so their senders send them again.",
+        "`hmx_kafka_answers` is 0 within seconds, and `/readyz` names Kafka; lag stays as it was last known",
+        "bring the brokers back",
+        {
+            "crash/test_outages.py": (
+                "test_a_broker_that_goes_away_is_told_by_every_process_and_by_a_metric_until_it_is_back",
+                "test_without_kafka_and_redis_processes_wait_and_say_so",
+            ),
+        },
+    ),
+    Case(
         "a broker's disk is full",
         "The broker ends and is started again, producers are refused, workers wait. Nothing is lost.",
         "the broker's restarts, what producers are told",

@@ -27,6 +27,7 @@ from hmx_pipeline.audit.backup import (
 )
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.clients import Cluster, plain_producer, producer_config, sendable
+from hmx_pipeline.kafka.consumer_lag import owners
 from hmx_pipeline.kafka.topic_files import apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import SettingChange, TopicPlan, TopicSpec, plan
 from hmx_pipeline.settings import Settings
@@ -35,6 +36,8 @@ from hmx_pipeline.store.archive import ARCHIVED, ArchivedPartition, MemoryArchiv
 from hmx_pipeline.topology import RESTORE_ID, STAGES
 
 ANSWER_S: Final = 60.0
+GONE_S: Final = 2.0
+"""Longest time from a session's timeout to its partitions' being free."""
 PIECE_BYTES: Final = 1 * MB
 PIECE_RECORDS: Final = 2_000
 FILLERS: Final = 100_000
@@ -59,6 +62,8 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Ma
     admin = connect(settings.require_kafka())
     names = [spec.topic for spec in wanted]
     found = read_cluster(admin, names)
+    if found.topics:  # without topics no worker runs
+        _await_no_worker(settings)
     if filled := [name for name, topic in found.topics.items() if not topic.empty]:
         raise BackupError(f"topic {filled[0]} is not empty: restore into an empty Kafka, or use another topic prefix")
     meanwhile = [_unbounded(spec) for spec in wanted]
@@ -86,6 +91,16 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Ma
     settled = [spec for spec in wanted if spec.topic not in kept and spec.topic in now.topics]
     apply(admin, TopicPlan(changes=tuple(back), specs=tuple(settled)))
     return manifest, sorted(kept)
+
+
+def _await_no_worker(settings: Settings) -> None:
+    """One that runs would process what is restored once more. One that was stopped is a member of the group for a
+    while."""
+    deadline = time.monotonic() + settings.session_timeout_ms / 1000 + GONE_S
+    while owning := sorted(set(owners(settings).values())):
+        if time.monotonic() > deadline:
+            raise BackupError(f"workers run ({', '.join(owning)}): stop them, and start them once all is restored")
+        time.sleep(GONE_S / 10)
 
 
 def _counted(spec: TopicSpec, stored: StoredTopic | None) -> TopicSpec:

@@ -6,13 +6,13 @@ they cannot be read. Raises KafkaException.
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from hmx_pipeline.kafka.clients import ANSWER_S, consumer_config
-from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.kafka.topic_files import connect, settled
 from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.observe.freshness import Behind, behind
 from hmx_pipeline.settings import Settings
@@ -28,12 +28,15 @@ def owners(settings: Settings) -> dict[Place, str]:
     """Returns the worker id of each partition's owner, or its client and host; empty without workers."""
     group, prefix = settings.topic_prefix + GROUP, settings.topic_prefix
     admin = connect(settings.require_kafka())
-    found = admin.describe_consumer_groups([group], request_timeout=ANSWER_S)[group].result()
+
+    def ask() -> Any:  # a new cluster makes the group's coordinator when it is first asked
+        return admin.describe_consumer_groups([group], request_timeout=ANSWER_S)[group].result()
+
     return {
         (where.topic.removeprefix(prefix), where.partition): str(
             member.group_instance_id or f"{member.client_id}{member.host}"
         )
-        for member in found.members
+        for member in settled(ask).members
         if member.assignment is not None
         for where in member.assignment.topic_partitions
     }

@@ -65,7 +65,7 @@ def test_the_last_stage_takes_packages_and_what_is_compiled_from_those_before() 
     taken = [line.words for line in LINES if line.instruction == "COPY" and line.words[0].startswith("--from")]
     assert taken == [["--from=packages", "/venv", "/venv"], ["--from=compiled", "/app/pipeline", "pipeline"]]
     (path,) = (word for line in LINES if line.instruction == "ENV" for word in line.words if word.startswith("PATH="))
-    assert path.startswith("PATH=/venv/bin:")
+    assert path.startswith("PATH=/venv/bin:/app/pipeline/bin:"), "an operator runs `hmx` in a container"
 
 
 def test_it_installs_hashed_locks_and_this_package_and_nothing_else() -> None:
