@@ -24,7 +24,7 @@ from hmx_pipeline.packs import render, rendered, skills
 from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandidate, Scored
 from hmx_pipeline.packs.pack_view import PackView
 from hmx_pipeline.packs.rendered import RenderedEntry
-from hmx_pipeline.packs.shorter import Lines
+from hmx_pipeline.packs.shorter import EntryLines
 from hmx_pipeline.retrieval.searchable import Document
 
 Source = TypeVar("Source")
@@ -177,7 +177,7 @@ def _bound(section: Section, view: PackView, scored: Scored[Artifact]) -> EntryC
         told = rendered.artifact(scored.source, given.sure)
     else:
         told = rendered.kept(scored.made, rendered.artifact, scored.source)
-    lines = Lines(told.text, view.asked, fails=view.fails)
+    lines = EntryLines(told.text, view.asked, fails=view.fails)
     return msgspec.structs.replace(_artifact(section, scored, told), lines=lines)
 
 

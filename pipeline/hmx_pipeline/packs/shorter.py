@@ -25,7 +25,7 @@ _KNOWN: Final = 0.5
 """Share of an error's words that a question must have to be about it."""
 
 
-class Lines:
+class EntryLines:
     """The lines of an entry. `query`: the stems of the question; `fails`: its words say that something failed."""
 
     def __init__(self, text: str, query: Set[str], *, fails: bool) -> None:

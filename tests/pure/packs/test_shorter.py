@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.packs.render import MARKER
-from hmx_pipeline.packs.shorter import Lines
+from hmx_pipeline.packs.shorter import EntryLines
 from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.terms import terms
 from tests.pure.packs.test_assemble import ask
@@ -27,7 +27,7 @@ FAILS = "The staging deploy fails with image pull errors, what now?"
 
 
 def forms(question: str, *, fails: bool) -> list[str]:
-    return list(Lines("\n".join(LINES), frozenset(terms(question)), fails=fails).shorter())
+    return list(EntryLines("\n".join(LINES), frozenset(terms(question)), fails=fails).shorter())
 
 
 def test_each_form_has_whole_lines_and_fewer_of_them() -> None:
@@ -53,7 +53,7 @@ def test_of_slots_only_those_are_told_that_the_lines_have() -> None:
         "1. Run `x <a>`",
         "If `x <b>` fails with “timeout”: run `y <b>`",
     ]
-    forms = [*Lines("\n".join(lines), frozenset(terms("a timeout")), fails=True).shorter()]
+    forms = [*EntryLines("\n".join(lines), frozenset(terms("a timeout")), fails=True).shorter()]
     assert [form.splitlines()[1:-1] for form in forms] == [[lines[2], lines[4]], [lines[4]]]
 
 
@@ -61,7 +61,7 @@ def test_a_playbook_keeps_its_recovery() -> None:
     text = "\n".join(
         ["Rollout fails", f"Fails as: {ERROR}", "When: in staging", "Recover: Run `x` (worked in 2)", "Prevent: y"]
     )
-    found = [*Lines(text, frozenset(terms(FAILS)), fails=True).shorter()]
+    found = [*EntryLines(text, frozenset(terms(FAILS)), fails=True).shorter()]
     assert found[-1].splitlines()[1:-1] == ["Recover: Run `x` (worked in 2)"]
 
 
