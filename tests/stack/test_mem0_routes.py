@@ -101,6 +101,16 @@ def test_what_is_added_is_an_event_of_its_user(service: httpx.Client, settings: 
     }
 
 
+def test_a_user_and_an_agent_of_the_same_name_have_sessions_of_their_own(
+    service: httpx.Client, settings: Settings
+) -> None:
+    for whose in ({"user_id": "rex"}, {"agent_id": "rex"}, {"user_id": "agent-rex"}):
+        body = {"messages": "Hello", **whose}
+        assert service.post("/v3/memories/add/", json=body, headers=key(settings)).status_code == 200
+    sessions = [event["session_id"] for event in logged(settings) if event["session_id"].startswith("mem0-")]
+    assert len(set(sessions)) == len(sessions) == 3
+
+
 def test_what_is_refused_is_refused_whole_so_that_sending_it_again_doubles_nothing(
     service: httpx.Client, settings: Settings
 ) -> None:

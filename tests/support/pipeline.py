@@ -58,13 +58,13 @@ def create_topics(settings: Settings, partitions: int | None = PARTITIONS) -> No
     apply(admin, plan(specs, read_cluster(admin, [spec.topic for spec in specs])))
 
 
-def logged(settings: Settings, session: str) -> list[dict[str, Any]]:
-    """The events of a session as they stand in the log, whose topic has one partition."""
+def logged(settings: Settings, session: str | None = None) -> list[dict[str, Any]]:
+    """The events of a session, or all, as they stand in the log, whose topic has one partition."""
     topic, kafka = settings.topic_prefix + EVENTS, settings.require_kafka()
     with closing(Cluster(kafka)) as cluster:
         marks = cluster.watermarks(topic, 0)
     found = [orjson.loads(message.value() or b"") for message in read_partition(kafka, topic, 0, marks)]
-    return [event for event in found if event["session_id"] == session]
+    return [event for event in found if session in (None, event["session_id"])]
 
 
 def environment(settings: Settings) -> dict[str, str]:

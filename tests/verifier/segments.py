@@ -16,7 +16,15 @@ import xxhash
 from hmx_pipeline.compiler.extract import contributions, withdrawal
 from hmx_pipeline.compiler.registry import states
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
+from hmx_pipeline.contracts.evidence import (
+    ASSERTED,
+    EXTRACTED,
+    Contribution,
+    Pattern,
+    Segment,
+    Step,
+    evidence_key,
+)
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, RECORD_BYTES, SEGMENT_EVENTS, SESSION_SEGMENTS, STATED_MS
 from hmx_pipeline.intake.steps import step_of
@@ -92,7 +100,8 @@ class Segments:
             self._steps.append(step)
         self.dirty = True
         by_user = step.role is Role.MESSAGE and step.actor == "user"
-        if step.role is Role.FEEDBACK or by_user or step.projected is not None or self.ended > was_ended:
+        asserts = (step.role, step.name) in ((Role.MESSAGE, EXTRACTED), (Role.OBSERVATION, ASSERTED))
+        if step.role is Role.FEEDBACK or by_user or asserts or step.projected is not None or self.ended > was_ended:
             self.speaks_at = self.speaks_at or clock + STATED_MS
         return said
 

@@ -52,8 +52,8 @@ class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 EXTRACTED: Final = "extracted_memories"
-ASSERTED: Final = "fact"
-"""Name of an observation whose content has this `kind`: what an agent asked to remember as a fact."""
+ASSERTED: Final = "observation"
+"""Name of an observation that its agent asked to remember as a fact; other observations have none."""
 """Name of the step of a client's message that carries facts which the client's own model extracted."""
 
 

@@ -54,10 +54,12 @@ def question(asked: Json) -> str:
 
 
 def opening(asked: Json) -> str:
-    """Return what is the same in all requests of a conversation: everything up to the user's first words."""
+    """Return what is the same in all requests of a conversation: everything up to the user's first words, and the end
+    user if the request names one."""
     messages: list[Json] = asked["messages"]
+    named = [asked[name] for name in ("user", "safety_identifier") if isinstance(asked.get(name), str)]
     first = next((at for at, one in enumerate(messages) if one.get("role") == "user"), 0)
-    return written(messages[: first + 1])
+    return written([*messages[: first + 1], *named])
 
 
 def chat_record(asked: Json, answer: Json, session: str, now_ns: int) -> OtelRecord:

@@ -39,7 +39,8 @@ EXTRACTED_KEY: Final = "extractedMemories"
 """Metadata key under which Hippocortex clients send facts that their own model has extracted."""
 _CALL: Final = Role.CALL
 _MESSAGE: Final = Role.MESSAGE
-_OBSERVATION: Final = "observation"
+_OBSERVATION, _FACT = "observation", "fact"
+"""Type of an event, and the `kind` in its content by which an agent asks to remember it as a fact."""
 _FOUND_LEVELS: Final = 3
 _FOUND_BREADTH: Final = 8
 _ENDED: Final = {
@@ -108,7 +109,7 @@ def step_of(
     told = extracted(fields["metadata"]) if role is _MESSAGE and "metadata" in fields else None
     typed = projected(projection, fields) if projection is not None and "session_id" in fields else None
     said = told or (_first(content, text) if text else None)
-    asserts = fields["event_type"] == _OBSERVATION and content.get("kind") == ASSERTED
+    asserts = fields["event_type"] == _OBSERVATION and content.get("kind") == _FACT
     found, listed = _found(said) if type(said) is dict or type(said) is list else ((), ())
     asked = _parsed(_first(content, arguments)) if arguments else None
     return Step(

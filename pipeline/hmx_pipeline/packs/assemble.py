@@ -35,7 +35,7 @@ from hmx_pipeline.packs.budget import Allocation, Offer, allocate
 from hmx_pipeline.packs.candidates import EntryCandidate, FaintCandidate, SaidElsewhere, duplicates, folds
 from hmx_pipeline.packs.decision_constraints import decision_constraints
 from hmx_pipeline.packs.explain import Drop, Offered, explained
-from hmx_pipeline.packs.markdown import as_text
+from hmx_pipeline.packs.markdown import EMPTY, as_text
 from hmx_pipeline.packs.pack_query import PackQuery, asked
 from hmx_pipeline.packs.pack_view import PackView, view
 from hmx_pipeline.packs.rendered import again
@@ -46,6 +46,7 @@ from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import MemorySnapshot
 
 _ORDER: Final = attrgetter("order")
+_NEVER: Final = format_ms(0)
 _RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 
 
@@ -99,9 +100,11 @@ def _spread(
     return _Spread(offered, allocate(offers, offered.total, fill=offered.fill), drops, told_by)
 
 
-def with_duration(pack: ContextPack, milliseconds: float) -> ContextPack:
+def timed(pack: ContextPack, milliseconds: float, now_ms: int) -> ContextPack:
+    """Return the pack with how long it took, and of a memory without events with the time at which it was asked."""
     metadata = pack.assembly_metadata.model_copy(update={"assembly_duration_ms": milliseconds})
-    return pack.model_copy(update={"assembly_metadata": metadata})
+    at = format_ms(now_ms) if pack.created_at == _NEVER else pack.created_at
+    return pack.model_copy(update={"assembly_metadata": metadata, "created_at": at})
 
 
 def _sift(
@@ -248,13 +251,16 @@ class _Draft:
     def _metadata(self, placed: Sequence[EntryCandidate], shown: Sequence[Drop]) -> dict[str, Any]:
         metadata: dict[str, Any] = {"state_version": self.fetched.state_version, "sources": _sources(placed)}
         metadata |= self.fetched.completeness.metadata()
+        if not (self.fetched.newest or self.fetched.artifacts or self.fetched.knowledge or self.fetched.policies):
+            metadata["memory_empty"] = True
         if self.fetched.failed:
             metadata["provenance_failed"] = list(self.fetched.failed)
         if self.view.precedents:
             named = sorted(self.view.precedents.items())
             metadata["precedents"] = {name: {"session_id": session} for name, session in named}
         if self.ask.request.as_text:
-            metadata["as_text"] = as_text(placed, self.plan.classification.intent)
+            said = as_text(placed, self.plan.classification.intent)
+            metadata["as_text"] = EMPTY if "memory_empty" in metadata else said
         if self.ask.request.explain:
             query, near = frozenset(self.plan.terms), frozenset(each.stem for each in self.plan.related)
             known = [each.source for each in self.view.knowledge if authority_of(each.source) is not None]

@@ -8,7 +8,7 @@ from hmx_pipeline.contracts.episode import SUBJECT_ID
 from hmx_pipeline.contracts.ledger import REINFORCES, SURFACED, memory_hash
 from hmx_pipeline.contracts.limits import PROJECTED_REFS
 from hmx_pipeline.contracts.pack import ContextPack
-from hmx_pipeline.packs.assemble import assemble, with_duration
+from hmx_pipeline.packs.assemble import assemble, timed
 from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
@@ -28,7 +28,7 @@ def make_pack(store: Store, request: PackRequest) -> ContextPack:
         raise ReplacedError(
             "memory is being filled in the layout of this version: until then ask the version before it"
         )
-    return with_duration(pack, round((time.perf_counter() - started) * 1000, 3))
+    return timed(pack, round((time.perf_counter() - started) * 1000, 3), time.time_ns() // 1_000_000)
 
 
 def surfaced(pack: ContextPack, subject: str | None, agent: str | None) -> bytes:

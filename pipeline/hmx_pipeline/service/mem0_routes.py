@@ -65,7 +65,8 @@ async def mem0_add(request: Request, tenant: Writer) -> Response:
         raise ProblemError(ProblemKind.INVALID_REQUEST, f"send 1 to {MESSAGES} messages", path="$.messages")
     user = subject_for(bound_to(request), whose.get("user_id"))
     agent = whose.get("agent_id") or "mem0"
-    session = whose.get("run_id") or f"mem0-{user or agent}-{datetime.now(UTC):%Y-%m-%d}"
+    named = f"user-{user}" if user else f"agent-{agent}"
+    session = whose.get("run_id") or f"mem0-{named}-{datetime.now(UTC):%Y-%m-%d}"
     given = asked.get("metadata")
     metadata = {**(given if isinstance(given, dict) else {}), "agentId": agent}
     captures: Captures = request.app.state.captures

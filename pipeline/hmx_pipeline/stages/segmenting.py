@@ -15,7 +15,7 @@ from hmx_pipeline.compiler.extract import contributions, statements, withdrawal
 from hmx_pipeline.compiler.knowledge.facts import tells
 from hmx_pipeline.compiler.registry import states
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, evidence_key
+from hmx_pipeline.contracts.evidence import ASSERTED, EXTRACTED, Contribution, Pattern, Segment, Step, evidence_key
 from hmx_pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_headers, trace_headers
 from hmx_pipeline.contracts.keys import split_key, tenant_partition
 from hmx_pipeline.contracts.limits import (
@@ -36,6 +36,8 @@ from hmx_pipeline.topology import EVENTS, EVIDENCE
 
 _replace = msgspec.structs.replace
 _FEEDBACK, _MESSAGE = Role.FEEDBACK, Role.MESSAGE
+_ASSERTS: Final = {Role.MESSAGE: EXTRACTED, Role.OBSERVATION: ASSERTED}
+"""Role → name of a step that states what a client asserts."""
 LATE_FEEDBACK: Final = 16
 """Late feedback events that a full, closed segment still takes. After that, each replaces the one before."""
 
@@ -199,7 +201,9 @@ class Segmenting:
 
 def _speak_at(clock: int, step: Step, *, ends: bool) -> int:
     """Return when the segment contributes after this step; 0 if it can wait."""
-    tells = step.role is _FEEDBACK or (step.role is _MESSAGE and step.actor == "user") or step.projected is not None
+    by_user = step.role is _MESSAGE and step.actor == "user"
+    asserts = step.name == _ASSERTS.get(step.role)
+    tells = step.role is _FEEDBACK or by_user or asserts or step.projected is not None
     return clock + STATED_MS if tells or ends else 0
 
 

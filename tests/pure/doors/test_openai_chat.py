@@ -1,9 +1,11 @@
-"""The gateway's filter of its upstream's key."""
+"""The gateway: its filter of its upstream's key, and which requests are one conversation."""
+
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.doors.openai_chat import HIDDEN, WithoutKey
+from hmx_pipeline.doors.openai_chat import HIDDEN, WithoutKey, opening
 
 KEY = b"sk-ask-0123"
 LETTERS = st.text("sk-a[", max_size=12).map(str.encode)
@@ -34,3 +36,21 @@ def test_less_than_a_key_is_held_back(pieces: list[bytes]) -> None:
     for count, piece in enumerate(pieces, 1):
         sent += len(shown.piece(piece))
         assert sum(map(len, pieces[:count])) - sent < len(KEY)
+
+
+HELLO = [{"role": "system", "content": "You help."}, {"role": "user", "content": "Hello"}]
+
+
+def asked(*more: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"messages": [*HELLO, *more], **fields}
+
+
+def test_what_follows_the_first_words_is_the_same_conversation() -> None:
+    answer = {"role": "assistant", "content": "Hi"}
+    assert opening(asked()) == opening(asked(answer, {"role": "user", "content": "Refund A7"}, temperature=0))
+
+
+def test_two_users_who_begin_alike_have_two_conversations() -> None:
+    found = [opening(asked(**who)) for who in ({}, {"user": "ann"}, {"user": "bob"}, {"safety_identifier": "carol"})]
+    assert len(set(found)) == len(found)
+    assert opening(asked(user=7)) == opening(asked())

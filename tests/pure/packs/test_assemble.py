@@ -17,7 +17,8 @@ from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.limits import PACK_BYTES, PACK_DROPS, PACK_ENTRIES
 from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.packs.assemble import assemble, with_duration
+from hmx_pipeline.packs.assemble import assemble, timed
+from hmx_pipeline.packs.markdown import EMPTY
 from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
@@ -198,7 +199,16 @@ def test_truncated_means_that_an_entry_was_cut_not_that_some_were_dropped() -> N
 @pytest.mark.requirement("C-23")
 def test_the_same_question_to_the_same_state_is_the_same_pack() -> None:
     assert ask(some()).to_json() == ask(some()).to_json()
-    assert with_duration(ask(some()), 12.5).assembly_metadata.assembly_duration_ms == 12.5
+    assert timed(ask(some()), 12.5, T0 + 7).assembly_metadata.assembly_duration_ms == 12.5
+
+
+def test_a_memory_without_events_says_so_and_is_of_when_it_was_asked() -> None:
+    empty = ask(fetched([], newest=0), as_text=True)
+    assert (empty.metadata["memory_empty"], empty.metadata["as_text"]) == (True, EMPTY)
+    assert timed(empty, 1.0, T0).created_at == format_ms(T0)
+    made = ask(some())
+    assert "memory_empty" not in made.metadata
+    assert timed(made, 1.0, T0 + 7).created_at == made.created_at
 
 
 @pytest.mark.parametrize(

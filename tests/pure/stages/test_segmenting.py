@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hmx_pipeline.contracts.limits import ID_BYTES, OUTPUT_BYTES, RECENT_IDS, SEGMENT_EVENTS, SEGMENT_IDLE_MS
+from hmx_pipeline.contracts.limits import ID_BYTES, OUTPUT_BYTES, RECENT_IDS, SEGMENT_EVENTS, SEGMENT_IDLE_MS, STATED_MS
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.stages.executor import Executor
 from hmx_pipeline.stages.segmenting import LATE_FEEDBACK
@@ -113,3 +113,13 @@ def test_a_segment_that_states_nothing_writes_no_record_of_it() -> None:
     events = [event(sequence=n, content={"role": "user", "text": text}) for n, text in enumerate(said)]
     changed = [executor.run([record]).changes for record in log([(n * 1_000, item) for n, item in enumerate(events)])]
     assert [[key[0] for key in changes if key[0] == "g"] for changes in changed] == [[], [], [], ["g"]]
+
+
+@pytest.mark.parametrize("kind", ["observation", "message"])
+def test_what_a_client_asserts_does_not_wait_for_the_end_of_its_segment(kind: str) -> None:
+    fact = "The staging registry is registry.internal:5000."
+    told = {"event_type": "observation", "content": {"text": fact, "kind": "fact"}}
+    if kind == "message":
+        told = {"content": {"role": "system", "text": "memories"}, "metadata": {"extractedMemories": [fact]}}
+    result = run(sessions_fold, log([(0, event(sequence=0, **told)), (2 * STATED_MS, event("another", 0))]))
+    assert [c["pattern_type"] for c in result.contributions if c["session_id"] == "s"] == ["fact"]

@@ -21,6 +21,7 @@ INSTRUCTIONS: Final = (
 _TEXT: Final = {"type": "string", "minLength": 1, "maxLength": 16_000}
 _ID: Final = {"type": "string", "minLength": 1, "maxLength": 512}
 _SESSION: Final = {**_ID, "description": "Your session, if you have a stable name for it"}
+_EMPTY: Final = "Memory holds nothing of this tenant yet: nothing was recorded, or the tenant's name is misspelt."
 _RECORDED: Final = ("decision", "outcome", "correction", "fact", "error")
 
 
@@ -87,7 +88,8 @@ def _answer(pack: Json) -> Answer:
     used = pack["token_budget"]["used"]
     data = {"memory": True, "entries": entries, "rules": rules, "tokens": used}
     if not texts and not rules:
-        return Answer("Memory holds nothing that answers this.", data)
+        empty = pack.get("metadata", {}).get("memory_empty")
+        return Answer(_EMPTY if empty else "Memory holds nothing that answers this.", data)
     return Answer(shown(*(f"rule: {rule}" for rule in rules), *texts), data)
 
 

@@ -67,9 +67,16 @@ class HmxSession(Session):
             await self._own.add_items(items)
             for item in items:
                 key = key_of(item)
-                if not self._hooked or item.get("role") == "user":
+                if item.get("role") == "user" or not self._told_by_hooks():
                     self._tell(item, key_of(key, said[key]))
                 said[key] += 1
+
+    def _told_by_hooks(self) -> bool:
+        """Returns whether hooks of this session tell the run that adds something. Without tracing nobody knows."""
+        trace = get_current_trace()
+        if trace is None or trace.trace_id == "no-op":
+            return self._hooked
+        return _ERRORS.hears(trace.trace_id, self.session_id)
 
     async def pop_item(self) -> TResponseInputItem | None:
         async with self._lock:
@@ -127,7 +134,7 @@ class HmxHooks(RunHooks[Any]):
         """`users`: whether to tell what users say, which a session of the same name tells otherwise."""
         self._memory = memory
         self._users = users
-        self._session = session_id
+        self.session_id = session_id
         self._own = _Run(run or uuid.uuid4().hex)
         _watch()
 
@@ -141,7 +148,7 @@ class HmxHooks(RunHooks[Any]):
             said = [(place, text_of(item.get("content")))] if user else []
             fresh = fresh + said if user or item.get("role") in _ASIDE else []
         for place, text in fresh:
-            self._memory.said(self._session, "user", text, key_of(run.name, place, text))
+            self._memory.said(self.session_id, "user", text, key_of(run.name, place, text))
 
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
         run = self._current()
@@ -149,7 +156,7 @@ class HmxHooks(RunHooks[Any]):
             if getattr(item, "type", "") == "message":
                 run.told += 1
                 text = text_of(getattr(item, "content", ""))
-                self._memory.said(self._session, "assistant", text, key_of(run.name, run.told))
+                self._memory.said(self.session_id, "assistant", text, key_of(run.name, run.told))
 
     async def on_tool_start(self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool) -> None:
         if isinstance(context, ToolContext):
@@ -158,7 +165,7 @@ class HmxHooks(RunHooks[Any]):
             run.calls[call_id] += 1
             span = get_current_span()
             run.open[call_id] = (tool.name, key, time.monotonic(), span.span_id if span else "")
-            self._memory.called(self._session, call_id, tool.name, context.tool_arguments, key)
+            self._memory.called(self.session_id, call_id, tool.name, context.tool_arguments, key)
 
     async def on_tool_end(self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: object) -> None:
         if isinstance(context, ToolContext):
@@ -169,7 +176,7 @@ class HmxHooks(RunHooks[Any]):
         run = self._current()
         run.told += 1
         key = key_of(run.name, "handoff", run.told)
-        self._memory.handed_over(self._session, from_agent.name, to_agent.name, key)
+        self._memory.handed_over(self.session_id, from_agent.name, to_agent.name, key)
 
     def errored(self, run: _Run, span: Span[Any]) -> None:
         """Tells an error that a span ended with: of a tool that then has no result, or of the run."""
@@ -180,14 +187,14 @@ class HmxHooks(RunHooks[Any]):
             for call_id in [call_id for call_id, (*_, of) in run.open.items() if of == span.span_id]:
                 self._returned(run, call_id, message, False)
         else:
-            self._memory.failed(self._session, message, key_of(run.name, "error", message))
+            self._memory.failed(self.session_id, message, key_of(run.name, "error", message))
 
     def _returned(self, run: _Run, call_id: str, result: object, ok: bool | None) -> None:
         unknown = ("tool", key_of(run.name, call_id), time.monotonic(), "")
         name, key, since, _ = run.open.pop(call_id, unknown)
         ms = 1000 * (time.monotonic() - since)
         told = (text_of(result) or result) if isinstance(result, list | tuple) else result
-        self._memory.returned(self._session, call_id, name, told, key, ok=ok, ms=ms)
+        self._memory.returned(self.session_id, call_id, name, told, key, ok=ok, ms=ms)
 
     def _current(self) -> _Run:
         trace = get_current_trace()
@@ -208,6 +215,10 @@ class _Errors(TracingProcessor):
         while len(self._runs) > _RUNS:
             self._runs.popitem(last=False)
         return found[0]
+
+    def hears(self, name: str, session_id: str) -> bool:
+        found = self._runs.get(name)
+        return found is not None and found[1].session_id == session_id
 
     def on_span_end(self, span: Span[Any]) -> None:
         found = self._runs.get(span.trace_id)
