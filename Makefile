@@ -31,7 +31,7 @@ help:  ## list these commands
 demo: venv  ## start the whole pipeline on real Kafka and Redis, run sample sessions through it, tell what came out (KEEP=1: leave it running)
 	@$(BIN)/hmx demo $(if $(KEEP),--keep)
 
-mine: venv  ## import your coding agent's transcripts, and show the ten most useful things learnt (PATH=… or ~/.claude/projects)
+mine: venv  ## import your coding agent's transcripts, and show up to ten useful things learnt (PATH=… or ~/.claude/projects)
 	@$(BIN)/hmx mine $(TRANSCRIPTS)
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hmx_pipeline.audit.pipeline_conservation import verify
+from hmx_pipeline.cli.transcripts import TENANT, best
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.settings import Settings
@@ -15,6 +16,10 @@ from tests.support.pipeline import environment, new_settings, running
 from tests.support.transcripts import Transcript
 
 SESSIONS = 4
+REFUSED = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
+    "new_string was NOT written to the file). To tell you how to proceed, the user said:\nnever run npm audit fix"
+)
 
 
 def write_sessions(folder: Path) -> None:
@@ -26,6 +31,7 @@ def write_sessions(folder: Path) -> None:
         made.ran("npm test", "Error: Cannot find module 'left-pad'\n1 failed", next(times), exit_code=1)
         made.ran("npm install --save left-pad", "added 1 package", next(times))
         made.ran("npm test", "12 passed", next(times))
+        made.result(made.call("Bash", {"command": "npm audit fix"}, next(times)), REFUSED, next(times), ok=False)
         made.user("Thanks, that works perfectly", next(times))
         file = made.write(folder)
     with file.open("ab") as half:
@@ -44,15 +50,18 @@ def test_what_is_imported_twice_teaches_once_and_comes_back(kafka: str, redis_ur
     settings = new_settings(kafka, redis_url)
     write_sessions(tmp_path / "projects")
     (tmp_path / "logs").mkdir()
-    asked = ("import", "claude-code", str(tmp_path / "projects"), "--tenant", "acme")
+    asked = ("import", "claude-code", str(tmp_path / "projects"), "--tenant", TENANT)
     with running(settings, tmp_path / "logs", "worker", "materialiser", partitions=2):
         counted = hmx(settings, *asked, "--dry-run")
         assert counted["sent"] == 0
         told = [hmx(settings, *asked) for _ in range(2)]
         wait_for_all(settings)
-        assert [one["sent"] for one in told] == [sum(counted["events"].values())] * 2 == [5 * SESSIONS] * 2
+        assert [one["sent"] for one in told] == [sum(counted["events"].values())] * 2 == [6 * SESSIONS] * 2
         assert told[0]["left_out"] == {"lines that cannot be read": 1}
         outcomes = verify(settings).outcomes
-        assert (outcomes[Outcome.RELEASED], outcomes[Outcome.DUPLICATE]) == (5 * SESSIONS, 5 * SESSIONS)
-        pack = hmx(settings, "pack", "npm test fails: Cannot find module", "--tenant", "acme")
+        assert (outcomes[Outcome.RELEASED], outcomes[Outcome.DUPLICATE]) == (6 * SESSIONS, 6 * SESSIONS)
+        pack = hmx(settings, "pack", "npm test fails: Cannot find module", "--tenant", TENANT)
         assert any("`npm install --save left-pad`" in entry["content"] for entry in pack["entries"])
+        shown = {kind: text for kind, text, _ in reversed(best(settings))}
+        assert "`npm install --save left-pad`" in shown["fix"]
+        assert shown["correction"] == "npm audit: never run npm audit fix"

@@ -43,7 +43,7 @@ MODULES: Final = {
     "transcripts": {
         "import": "Imports a coding agent's transcripts: prompts, commands, edits, tests and refusals become events.",
         "export": "Writes an imported Eventloom log again, byte for byte, from the topics.",
-        "mine": "Imports this machine's transcripts into a stack of their own, and shows the ten best things learnt.",
+        "mine": "Imports this machine's transcripts into a stack of their own, and shows up to ten things learnt.",
     },
     "wait": {
         "wait": "Waits until all events published so far are in Redis or the dead letters, and shows their outcomes.",

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -24,6 +25,8 @@ from hmx_pipeline.settings import Settings
 KEPT: Final = Path(".hmx/mine")
 TENANT: Final = "mine"
 SHOWN: Final = 10
+AS_RULE: Final = -70
+"""Score above which words read as a rule; below it they speak of the moment (compiler.knowledge.classifier)."""
 WAIT_S: Final = 900.0
 CURSOR: Final = (
     Path("~/Library/Application Support" if sys.platform == "darwin" else "~/.config") / "Cursor/User/globalStorage"
@@ -146,7 +149,7 @@ def mine(
     agent: Annotated[Agent, typer.Option(help="Whose transcripts.")] = Agent.CLAUDE_CODE,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
 ) -> None:
-    """Imports this machine's transcripts into a stack of their own, and shows the ten best things learnt.
+    """Imports this machine's transcripts into a stack of their own, and shows up to ten things learnt.
 
     No data leaves the machine. Without --keep, the stack is stopped and its data deleted. Exit code: 0 done, 1 failed.
 
@@ -216,27 +219,48 @@ def _say(report: ImportReport, sent: int, as_json: bool) -> None:
 def _show(settings: Settings) -> None:
     learnt = best(settings)
     OUT.print(
-        f"\n[bold]The {len(learnt)} most useful things learnt[/]"
-        if learnt
-        else "\nNothing was learnt yet: import more sessions."
+        f"\n[bold]The {many(len(learnt), 'most useful thing')} learnt[/]" if learnt else "\nNothing useful was learnt."
     )
     for number, (kind, text, why) in enumerate(learnt, 1):
         first, *rest = text.splitlines()
         OUT.print(f"\n{number:>2}. [bold]{plain(first)}[/]  [dim]{kind}, {plain(why)}[/]", soft_wrap=True)
         for line in rest:
             OUT.print(f"    {plain(line)}", soft_wrap=True)
+    if len(learnt) < SHOWN:
+        OUT.print("\nThere is no more that is worth showing: more sessions teach more.")
 
 
 def best(settings: Settings) -> list[tuple[str, str, str]]:
-    """Returns kind, text and support: the best fix, procedure and rule in turn."""
+    """Returns kind, text and support: the best fix, procedure, rule, correction and fact in turn."""
     from hmx_pipeline.store.fetch import Store
 
     store = Store.open(settings)
     if TENANT not in store.tenants():
         return []
     kinds = [_artifacts(store, "failure_playbook", "fix"), _artifacts(store, "task_schema", "procedure"), _rules(store)]
+    kinds += _told(store)
     turns = [[kind[turn] for kind in kinds if turn < len(kind)] for turn in range(SHOWN)]
     return [one for turn in turns for one in turn][:SHOWN]
+
+
+def _told(store: Any) -> list[list[tuple[str, str, str]]]:
+    """Returns what users said when they refused an action, if it reads as a rule, and facts; the clearest first."""
+    from hmx_pipeline.compiler.knowledge.classifier import scores
+    from hmx_pipeline.contracts.knowledge import Memory, Standing
+
+    records = store.knowledge_records(TENANT, sorted(store.knowledge_ids(TENANT, [Standing.ACTIVE])))
+    said = [
+        (scores(body["said"]).rule, body) for one in records if (body := one["body"]).get("memory") == Memory.CORRECTION
+    ]
+    clear = {
+        body["target"]: (score, body["said"]) for score, body in sorted(said, key=itemgetter(0)) if score > AS_RULE
+    }
+    corrections = [(f"{target}: {words}", score) for target, (score, words) in clear.items()]
+    facts = [(one["text"], scores(one["text"]).fact) for one in records if one["body"].get("memory") == Memory.FACT]
+    return [
+        [(called, text, "said by you") for text, _ in sorted(found, key=itemgetter(1), reverse=True)]
+        for called, found in (("correction", corrections), ("fact", facts))
+    ]
 
 
 def _artifacts(store: Any, artifact_type: str, called: str) -> list[tuple[str, str, str]]:

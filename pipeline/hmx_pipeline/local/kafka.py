@@ -22,6 +22,8 @@ HEAP, SMALL_HEAP = "512m", "128m"
 MESSAGE_BYTES = 5_000_000  # outputs and dead letters reach 4 MB; topics set their own lower limits
 INTERNAL_PARTITIONS = 8  # of the offsets and transaction topics; the default of 50 slows down the start
 
+SLACK_NS = "100000000"  # of a small broker, whose threads look five times a second whether anything has expired
+
 LOGGING = """\
 <Configuration status="WARN" shutdownHook="disable">
   <Appenders><Console name="out"><PatternLayout pattern="%d{ISO8601} %-5p %c{1} %m%n"/></Console></Appenders>
@@ -53,6 +55,7 @@ def kafka(folder: Path, nodes: int, progress: Callable[[str], None], *, small: b
         Component(
             name=name,
             argv=(*java, "kafka.Kafka", str(folder / f"{name}.properties")),
+            env={"HMX_SHIM_SLACK_NS": SLACK_NS} if small else {},
             ready=_serves(port, nodes),
             grace=15.0,
         )

@@ -46,9 +46,9 @@ from hmx_pipeline.topology import EPISODES, ERASURES, MATERIALISED
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 ANSWER_S: Final = 10.0
-READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 250}
-"""The broker holds a fetch that long while nothing comes, and answers at once when something does. With 20 ms, as for
-whoever waits for the end of a partition, an idle broker takes twice the CPU."""
+READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 1_000}
+"""The broker holds a fetch that long while nothing comes, and answers at once when something does: the fewer fetches,
+the less an idle broker and this process compute. Nothing else may be asked over a connection that holds a fetch."""
 CHECK_S: Final = 1.0
 QUIET_S: Final = 60.0
 QUIET_CHECK_S: Final = 10.0
@@ -386,7 +386,7 @@ class Materialiser:
         self._turn += 1
         if self._cluster.topic(self._prefix + asked.topic).topic_id != self._topic_ids[asked.topic]:
             raise RestartError(f"{asked.topic} was deleted and created again")
-        self._watermarks(consumer, asked.topic, asked.number)
+        self._cluster.watermarks(self._prefix + asked.topic, asked.number)
 
     def _share(self, consumer: Consumer, stored: Mapping[str, int]) -> None:
         """Shares partitions between processes. The loser of a block's race leaves the partition to the winner, and

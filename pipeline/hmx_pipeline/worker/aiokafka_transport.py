@@ -160,7 +160,7 @@ class BatchConsumer(driver.Consumer):
             if not wanted:  # an empty set would mean all partitions
                 await asyncio.sleep(0.02)
                 continue
-            whole = 1.0 if self.runner.quiet_s() > QUIET_S else 0.2
+            whole = 2.0 if self.runner.quiet_s() > QUIET_S else 0.2
             wait_s = whole if len(wanted) == self.runner.working else 0.03
             try:
                 batches, ends = await self.in_thread(self._thread_fetch(wanted, wait_s))

@@ -24,7 +24,7 @@ HANDSHAKE: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 LINE_BYTES: Final = 1024 * 1024
 AT_ONCE: Final = 16
 """Requests that wait for the service at a time; further ones are read when one has ended."""
-END_S: Final = 1.0
+END_S: Final = 5.0
 """How long requests may still be answered once the host has closed the connection."""
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, NO_VERSION = -32700, -32600, -32601, -32022
 _META: Final = "io.modelcontextprotocol/"
