@@ -22,8 +22,14 @@ def finder(*patterns: str, strict: bool = False) -> Callable[[bytes | str], bool
 
 _PIECES: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|[+*?}]\+|.", re.DOTALL)
 _IN_CLASS: Final = re.compile(r"\\.|\[")
-_SPELT: Final = {r"\s": r"\s\x1c-\x1f", "[": r"\["}
-"""What Python means, as the other engine writes it within `[]`."""
+_SPELT: Final = {r"\w": "0-9A-Za-z_", r"\d": "0-9", r"\s": r"\t-\r\x1c-\x20", "[": r"\["}
+"""What Python means within `[]` in a plain text. All letters there are would make an automaton that fills slowly."""
+_APART: Final = {
+    **{name: f"[{meant}]" for name, meant in _SPELT.items() if name != "["},
+    **{name.upper(): f"[^{meant}]" for name, meant in _SPELT.items() if name != "["},
+    r"\b": r"(?-u:\b)",
+}
+"""The same outside of it."""
 
 
 def shape(pattern: str) -> str:
@@ -36,7 +42,7 @@ def shape(pattern: str) -> str:
         elif piece.startswith("["):
             kept.append("[" + _IN_CLASS.sub(lambda found: _SPELT.get(found[0], found[0]), piece[1:]))
         else:
-            kept.append(f"[{_SPELT[piece]}]" if piece == r"\s" else piece[0] if piece[1:] == "+" else piece)
+            kept.append(_APART.get(piece, piece[0] if piece[1:] == "+" else piece))
     return "".join(kept)
 
 
