@@ -15,6 +15,7 @@ R = TypeVar("R")
 ENTRY: Final = 200
 """Estimated overhead of an entry in bytes."""
 _MISSING: Final = object()
+_PLAIN: Final = (str, bytes, int, type(None))
 _SEVERAL: Final = (tuple, list, set, frozenset)  # to join them with | takes longer than to ask
 
 
@@ -76,8 +77,7 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
 def nbytes(value: Any) -> int:
     """Estimate the bytes of texts, numbers, what tells its own `nbytes`, and collections of them; shared values count
     each time."""
-    kind = type(value)
-    if kind is str or kind is bytes:
+    if isinstance(value, _PLAIN):
         return sys.getsizeof(value)
     if isinstance(value, dict):
         return sys.getsizeof(value) + sum(map(nbytes, value)) + sum(map(nbytes, value.values()))

@@ -4,7 +4,7 @@ The engine is the Rust crate regex, with linear time on any input and a tenth of
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from pydantic_core import SchemaValidator, core_schema
@@ -18,6 +18,68 @@ def finder(*patterns: str, strict: bool = False) -> Callable[[bytes | str], bool
     texts only, and halves the time of a call."""
     schema = core_schema.str_schema(pattern="|".join(patterns), regex_engine="rust-regex", strict=strict)
     return SchemaValidator(schema).isinstance_python
+
+
+_PIECES: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|[+*?}]\+|.", re.DOTALL)
+_IN_CLASS: Final = re.compile(r"\\.|\[")
+_SPELT: Final = {r"\w": "0-9A-Za-z_", r"\d": "0-9", r"\s": r"\t-\r\x1c-\x20", "[": r"\["}
+"""What Python means within `[]` in a plain text. All letters there are would make an automaton that fills slowly."""
+_APART: Final = {
+    **{name: f"[{meant}]" for name, meant in _SPELT.items() if name != "["},
+    **{name.upper(): f"[^{meant}]" for name, meant in _SPELT.items() if name != "["},
+    r"\b": r"(?-u:\b)",
+}
+"""The same outside of it."""
+
+
+def shape(pattern: str) -> str:
+    """Return a pattern for `finder` that every plain text matches in which Python finds `pattern`: what looks ahead or
+    behind is left out."""
+    kept, aside = [], 0
+    for piece in _PIECES.findall(pattern):
+        if aside or piece in ("(?=", "(?!", "(?<=", "(?<!"):
+            aside += piece.startswith("(") - (piece == ")")
+        elif piece.startswith("["):
+            kept.append("[" + _IN_CLASS.sub(lambda found: _SPELT.get(found[0], found[0]), piece[1:]))
+        else:
+            kept.append(_APART.get(piece, piece[0] if piece[1:] == "+" else piece))
+    return "".join(kept)
+
+
+_is_plain: Final = finder(r"^[\x00-\x7f‘’“”–—…•→]*$", strict=True)
+
+
+class Prefiltered:
+    """A Python expression that is only asked where the other engine, in a tenth of the time, can't rule a plain text
+    out: of other letters the two engines may think differently."""
+
+    __slots__ = ("_expression", "_may", "pattern")
+
+    def __init__(self, expression: re.Pattern[str]) -> None:
+        self._expression = expression
+        self.pattern = expression.pattern
+        self._may = finder(f"(?{'i' if expression.flags & re.IGNORECASE else ''}:{shape(self.pattern)})", strict=True)
+
+    def _rules_out(self, text: str) -> bool:
+        return (text.isascii() or _is_plain(text)) and not self._may(text)
+
+    def search(self, text: str, start: int = 0) -> re.Match[str] | None:
+        return None if self._rules_out(text) else self._expression.search(text, start)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        return None if self._rules_out(text) else self._expression.match(text)
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return None if self._rules_out(text) else self._expression.fullmatch(text)
+
+    def split(self, text: str) -> list[str]:
+        return [text] if self._rules_out(text) else self._expression.split(text)
+
+    def finditer(self, text: str) -> Iterable[re.Match[str]]:
+        return () if self._rules_out(text) else self._expression.finditer(text)
+
+    def sub(self, put: str | Callable[[re.Match[str]], str], text: str, count: int = 0) -> str:
+        return text if self._rules_out(text) else self._expression.sub(put, text, count)
 
 
 def literal(word: str) -> str:

@@ -1,7 +1,6 @@
 """Language detection of a message: by script, else by the most function words, else English."""
 
 import re
-from collections import Counter
 from typing import Final
 
 from hmx_pipeline.contracts.bounded_cache import remembered
@@ -24,9 +23,12 @@ for _code, _table in of_all("language").items():
 @remembered(MB)
 def language_of(text: str) -> str:
     looked_at = text[:_LOOKED_AT]
-    for code, script in _SCRIPTS:
+    for code, script in () if looked_at.isascii() else _SCRIPTS:
         if script.search(looked_at):
             return code
-    counts = Counter(code for word in _WORD.findall(looked_at.lower()) for code in _OF_WORD.get(word, ()))
-    most = max(counts.values(), default=0)
+    counts = {_DEFAULT: 0}
+    for codes in filter(None, map(_OF_WORD.get, _WORD.findall(looked_at.lower()))):
+        for code in codes:
+            counts[code] = counts.get(code, 0) + 1
+    most = max(counts.values())
     return _DEFAULT if counts[_DEFAULT] == most else min(code for code in counts if counts[code] == most)

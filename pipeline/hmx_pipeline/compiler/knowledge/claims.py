@@ -24,6 +24,7 @@ from hmx_pipeline.compiler.knowledge.word_lists import ANYTHING, HANGING
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.intake.scan import finder
 from hmx_pipeline.languages.detect import language_of
 from hmx_pipeline.segments.masking import sentence as with_capital
 from hmx_pipeline.segments.masking import shorten
@@ -42,6 +43,7 @@ _TOLD: Final = (
     " listens ", " connects ", " talks ", " requires ", " points ",
 )  # fmt: skip
 """A statement of an assistant is read only if it contains one of these, because assistants write a lot."""
+_tells: Final = finder(*_TOLD, strict=True)
 
 
 @remembered(8 * MB)  # an open segment is extracted repeatedly
@@ -49,7 +51,7 @@ def claims(text: str, by: str) -> tuple[Claim, ...]:
     """Return the claims. `by`: `user` or `assistant`; a name before the first colon is the speaker. What assistants say
     about themselves, or about what they were told to do, is no claim."""
     who = speaker(text)
-    if by != USER and not who and not any(verb in text for verb in _TOLD):
+    if by != USER and not who and not _tells(text):
         return ()
     tongue = TONGUES[language_of(text)]
     if who:

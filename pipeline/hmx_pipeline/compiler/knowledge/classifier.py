@@ -9,11 +9,11 @@ makes the weights (`classifier.xz`); `tests/quality/statements.md` names the tra
 
 import lzma
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
+from operator import itemgetter
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -25,6 +25,7 @@ from hmx_pipeline.languages.cues import WIDE
 LONGEST: Final = 400
 """Most characters read."""
 BUCKETS: Final = 1 << 18
+_ZERO: Final = 128
 _ENDS: Final = " .。"
 """Final characters without meaning: a full stop says nothing."""
 _MANY: Final = 60
@@ -39,6 +40,8 @@ _OPENING: Final = 4
 _CODE: Final = re.compile(
     r"`[^`]*`|\"[^\"]*\"|„[^“”]*[“”]|“[^”]*”|«[^»]*»|「[^」]*」|『[^』]*』|(?<!\w)'[^']*'(?!\w)|\S*\w[/_.:@=]+[\w/]\S*|\S+/(?=\s|$)|--?\w[\w-]*"
 )
+_CODE_MARKS: Final = frozenset("`\"„“«「『'/_.:@=-")
+"""Whatever `_CODE` matches holds one of these."""
 _NAMED: Final = " \x01 "
 """Stands for code, quotes, paths and the like, whose names say nothing."""
 _TOKEN: Final = re.compile(r"[぀-ヿ㐀-鿿々ー]+|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[^\w\s]|\x01")
@@ -60,18 +63,21 @@ class _Cues(NamedTuple):
 
 @remembered(MB)  # rules ask first, then facts
 def scores(sentence: str) -> Scores:
-    own, (of_rules, of_facts) = buckets(sentence), weights()
-    return Scores(sum(map(of_rules.__getitem__, own)), sum(map(of_facts.__getitem__, own)))
+    of_rules, of_facts = weights()
+    own = buckets(sentence)
+    raised, taken = len(own) * _ZERO, itemgetter(*own)  # any sentence has several
+    return Scores(sum(taken(of_rules)) - raised, sum(taken(of_facts)) - raised)
 
 
 def buckets(sentence: str) -> set[int]:
     """Return the buckets of the features."""
-    return {crc32(feature.encode()) % BUCKETS for feature in _features(sentence)}
+    return {hashed % BUCKETS for hashed in map(crc32, map(str.encode, _features(sentence)))}
 
 
 def _features(sentence: str) -> list[str]:
     sentence = sentence[:LONGEST].rstrip(_ENDS)
-    text = _CODE.sub(_NAMED, sentence).lower().replace("’", "'")
+    text = sentence if _CODE_MARKS.isdisjoint(sentence) else _CODE.sub(_NAMED, sentence)
+    text = text.lower().replace("’", "'")
     tokens = _TOKEN.findall(text)[:_MANY]
     wide = [token for token in tokens if WIDE.match(token)] if WIDE.search(text) else []
     return ["all", f"long {min(len(tokens) // 4, 8)}", *_shape(sentence, tokens), *_cues(tokens, wide), *_pieces(wide),
@@ -87,7 +93,7 @@ def _shape(sentence: str, tokens: Sequence[str]) -> Iterator[str]:
         yield "code first" if tokens[0] == "\x01" else "code later"
     if sentence[:1].islower():
         yield "small"
-    if any(word.isupper() and len(word) > 2 for word in sentence.split()[:_MANY]):
+    if any(len(word) > 2 for word in filter(str.isupper, sentence.split()[:_MANY])):
         yield "loud"
 
 
@@ -125,13 +131,17 @@ def _pieces(runs: Sequence[str]) -> Iterator[str]:
 
 def _cues(tokens: Sequence[str], wide: Sequence[str]) -> list[str]:
     """Return the kinds of cues, their positions, and which occur together."""
-    cues = [*_found(tokens, wide)]
-    often = Counter(kind for _, kind in cues)
+    often = dict[str, int]()
+    places: list[set[str]] = [set() for _ in range(_OPENING)]
+    for place, kind in _found(tokens, wide):
+        often[kind] = often.get(kind, 0) + 1
+        if place < _OPENING:
+            places[place].add(kind)
     kinds, found = sorted(often), list[str]()
     for at, kind in enumerate(kinds):
         found += (f"k {kind}", f"n {kind} {min(often[kind], 4)}", f"x {tokens[0]} {kind}")
         found += [f"k {kind} {other}" for other in kinds[at + 1 :]]
-    opening = [sorted({kind for at, kind in cues if at == place}) or ["-"] for place in range(_OPENING)]
+    opening = [sorted(place) or ["-"] for place in places]
     those = list(accumulate(map("+".join, opening), "{} {}".format))
     found += [f"q {each}" for each in those[1:]]
     for kind in opening[0]:
@@ -178,7 +188,8 @@ def _known() -> _Cues:
 
 
 @cache
-def weights() -> tuple[Sequence[int], Sequence[int]]:
+def weights() -> tuple[bytes, bytes]:
+    """Return the weights of each bucket, plus _ZERO. As bytes they stay in the processor's caches."""
     table = lzma.decompress(files(__package__).joinpath("classifier.xz").read_bytes())
-    signed = memoryview(table).cast("b")
-    return signed[:BUCKETS].tolist(), signed[BUCKETS:].tolist()
+    raised = table.translate(bytes((byte + _ZERO) % 256 for byte in range(256)))
+    return raised[:BUCKETS], raised[BUCKETS:]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from hmx_pipeline.intake.scan import Prefiltered
 from hmx_pipeline.languages import LANGUAGES, expression
 from hmx_pipeline.segments.lexicon import word_set
 
@@ -42,7 +43,9 @@ class Verb(NamedTuple):
 
 VERBS: Final = tuple(Verb(**row) for row in _FORMS["verbs"])
 RELATING: Final = word_set(_FORMS["relating"])
-RELATED: Final = _compiled(" (?:" + "|".join(f"(?P<v{i}>{verb.said})" for i, verb in enumerate(VERBS)) + r") (?=\S)")
+RELATED: Final = Prefiltered(
+    _compiled(" (?:" + "|".join(f"(?P<v{i}>{verb.said})" for i, verb in enumerate(VERBS)) + r") (?=\S)")
+)
 """The verb alone. The parts around it are matched separately, because one pattern would be slow on long clauses."""
 FOR_WE: Final = clause_form("for_we")
 RELATES: Final = clause_form("relates")
@@ -77,7 +80,7 @@ DETERMINER: Final = clause_form("determiner")
 OBJECT_END: Final = clause_form("object_end")
 ALWAYS: Final = clause_form("always")
 NEVER: Final = clause_form("never")
-FROM_NOW: Final = clause_form("from_now")
+FROM_NOW: Final = Prefiltered(clause_form("from_now"))
 EVERY_TIME: Final = clause_form("every_time")
 POINTING: Final = clause_form("pointing")
 

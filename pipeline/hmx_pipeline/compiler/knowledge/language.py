@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from hmx_pipeline.intake.scan import Prefiltered
 from hmx_pipeline.languages import LANGUAGES
 from hmx_pipeline.languages.form import Form, forms
 
@@ -24,19 +25,19 @@ _STATED: Final = (
     "first_we", "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
 )  # fmt: skip
 _CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "beside", "unreal", "corrects")
-_NOTHING: Final = re.compile(r"(?!)")
+_NOTHING: Final = Prefiltered(re.compile(r"(?!)"))
 
 
-class _Expressions(dict[str, re.Pattern[str]]):
+class _Expressions(dict[str, Prefiltered]):
     """Name in the file → expression; a missing one matches nothing."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         super().__init__()
         self.texts = texts
 
-    def __missing__(self, name: str) -> re.Pattern[str]:
+    def __missing__(self, name: str) -> Prefiltered:
         text = self.texts[name]
-        self[name] = compiled = re.compile(text, re.IGNORECASE) if text else _NOTHING
+        self[name] = compiled = Prefiltered(re.compile(text, re.IGNORECASE)) if text else _NOTHING
         return compiled
 
 

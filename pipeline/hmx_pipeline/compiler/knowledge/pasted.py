@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hmx_pipeline.compiler.knowledge.language import TONGUES
+from hmx_pipeline.intake.scan import Prefiltered
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.speakers import LABELS, speaker_of
 
@@ -81,11 +82,11 @@ _COLON: Final = re.compile(r".{1,160}(?:[:：]|\.\.\.|…)\s*$|.{1,120}?(?::\s|�
 _HEADERS: Final = re.compile(rf"\s*(?:{cue('headers').pattern})\s?[:：]", re.IGNORECASE)
 _ROLE: Final = re.compile(rf"[\s#*<\[(]*/?(?:{cue('roles').pattern})(?:\s?[:：]|[\])>]|\s*$)", re.IGNORECASE)
 _LETTER: Final = re.compile(rf"\s*(?:{cue('salutes').pattern})[^.!?:,]{{0,60}},\s*$", re.IGNORECASE)
-_SOURCES: Final = cue("sources")
-_REPORTS: Final = cue("quotes")
-_HANDLES: Final = cue("handles")
-_POINTS: Final = cue("shows")
-_DECLARES: Final = cue("declares")
+_SOURCES: Final = Prefiltered(cue("sources"))
+_REPORTS: Final = Prefiltered(cue("quotes"))
+_HANDLES: Final = Prefiltered(cue("handles"))
+_POINTS: Final = Prefiltered(cue("shows"))
+_DECLARES: Final = Prefiltered(cue("declares"))
 
 
 def without_pasted(text: str) -> str:

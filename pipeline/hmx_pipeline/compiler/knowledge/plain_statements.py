@@ -14,6 +14,7 @@ from hmx_pipeline.compiler.knowledge.language import Language
 from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.intake.scan import Prefiltered
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTE: Final = re.compile(
@@ -33,7 +34,7 @@ _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
 _ENGLISH: Final = "en"
 
-_CONTRACTED: Final = clause_form("contracted")
+_CONTRACTED: Final = Prefiltered(clause_form("contracted"))
 _APOSTROPHES: Final = frozenset("'’")
 _SPELT: Final = {
     "do": "do not", "let": "let us", "can": "can not", "will": "will not", "not": "{} not", "am": "{} am",
@@ -46,7 +47,7 @@ _CONCLUDES: Final = re.compile(r"\s*(?:so|but|then|thus|therefore|hence|wait|hmm
 _TRAILING: Final = clause_form("trailing")
 _TRAIL: Final = 32  # the longest, and the character before it
 _LOOSE: Final = " \t,;:.!)–—-"
-_PARTS: Final = clause_form("parts")
+_PARTS: Final = Prefiltered(clause_form("parts"))
 _WORD: Final = re.compile(r"[a-z][a-z.'-]*[a-z]|[a-z]")
 _WORDS_MOST: Final = 40
 _ORDERS: Final = frozenset(("always", "never", "not", "stop"))

@@ -14,6 +14,7 @@ from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.forms import ALWAYS, EVERY_TIME, FROM_NOW, NEVER, POINTING, clause_form
 from hmx_pipeline.compiler.knowledge.plain_statements import plainly, spoken, stated, without_trail
 from hmx_pipeline.compiler.knowledge.word_lists import ASKING, BASE_FORMS, BOUND, NO_VERB
+from hmx_pipeline.intake.scan import Prefiltered
 from hmx_pipeline.languages.cues import WIDE, cue
 from hmx_pipeline.segments.lexicon import word_set
 from hmx_pipeline.segments.masking import sentence as with_capital
@@ -52,8 +53,8 @@ class Policy(NamedTuple):
 _DENY: Final = cue("deny")
 _NEGATION: Final = cue("negation")
 _ALWAYS: Final = cue("always")
-_UNSURE: Final = cue("unsure")
-_DECLARES: Final = cue("declares")
+_UNSURE: Final = Prefiltered(cue("unsure"))
+_DECLARES: Final = Prefiltered(cue("declares"))
 _MUST: Final = re.compile("なければ(?:なら|いけ)")
 """A double negation that demands."""
 
