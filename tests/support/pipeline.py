@@ -93,14 +93,14 @@ class Pipeline:
         """`changes` are settings of this process alone, such as `worker_id` or a port; `program` what Python runs."""
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         kind = name.partition("-")[0]
-        log = self._logs / f"{settings.topic_prefix}{name}.log"
-        if program == PROGRAM and sys.platform == "linux":
-            process = self.processes[name] = forked.start([COMMANDS[kind]], environment(settings), log)
+        log, given = self._logs / f"{settings.topic_prefix}{name}.log", environment(settings)
+        if program == PROGRAM and sys.platform == "linux" and "LD_PRELOAD" not in given:  # only a start loads it
+            process = self.processes[name] = forked.start([COMMANDS[kind]], given, log)
         else:
             with log.open("ab") as output:
                 process = self.processes[name] = subprocess.Popen(
                     [sys.executable, *program, COMMANDS[kind]],
-                    env=environment(settings),
+                    env=given,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

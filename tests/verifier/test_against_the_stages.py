@@ -169,15 +169,15 @@ SAYINGS = (
 )  # fmt: skip
 
 
-@BOTH
-def test_they_agree_on_what_sessions_teach(strict: bool) -> None:
-    """Interleaved sessions, each event a little later than the last, with barriers between."""
+def test_they_agree_on_what_sessions_teach() -> None:
+    """Interleaved sessions, each event a little later than the last, with barriers between. Eagerly, the tests of what
+    operators decide hold it."""
     dice = random.Random(4)
     events = interleaved([session(number) for number in range(60)], dice)
     sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
     sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 90)]
     sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
-    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=True)
     assert not report.faults
     assert report.compared["artifact records"] > report.compared["patterns"] > 2
 
@@ -204,8 +204,7 @@ def test_they_agree_on_whose_it_is(strict: bool) -> None:
     assert report.compared["knowledge records"] > 60
 
 
-@BOTH
-def test_they_agree_on_what_operators_archive(strict: bool) -> None:
+def test_they_agree_on_what_operators_archive() -> None:
     """Before the evidence, while it comes and afterwards, and each decision in every partition."""
     dice = random.Random(5)
     events = interleaved([session(number) for number in range(60)], dice)
@@ -218,13 +217,12 @@ def test_they_agree_on_what_operators_archive(strict: bool) -> None:
     sent.append(Sent(9, control="archive", value=archive(unreadable, 0, START_MS)))
     sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 90)]
     sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
-    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice)
     assert not report.faults
     assert len(learnt) >= 4
 
 
-@BOTH
-def test_they_agree_on_what_operators_import(strict: bool) -> None:
+def test_they_agree_on_what_operators_import() -> None:
     """Of patterns that the sessions teach too and of others, at several times, for one agent and for all."""
     dice = random.Random(6)
     events = interleaved([session(number) for number in range(60)], dice)
@@ -243,7 +241,7 @@ def test_they_agree_on_what_operators_import(strict: bool) -> None:
     sent.append(Sent(11, control="import", value=broken))
     sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 90)]
     sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
-    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
+    report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice)
     assert not report.faults
     assert report.compared["patterns compiled again"] > 6
 
@@ -318,5 +316,5 @@ def test_they_agree_on_what_ends_statements_of_others(most: int, monkeypatch: py
 def test_they_agree_where_operators_decide_on_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("hmx_pipeline.stages.pattern_state", "tests.verifier.patterns"):
         monkeypatch.setattr(f"{module}.TENANT_DECISIONS", 2)
-    test_they_agree_on_what_operators_archive(strict=False)
-    test_they_agree_on_what_operators_import(strict=False)
+    test_they_agree_on_what_operators_archive()
+    test_they_agree_on_what_operators_import()
