@@ -11,7 +11,7 @@ from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 
 def rejected(settings: Settings, value: bytes, reason: Reason, headers: Headers = ()) -> str:
     """Appends the dead letter of such a record, as the worker writes it; returns its partition/offset."""
-    made = dead_letter(EVENTS, EVENTS_DLQ, Record(0, 10**6, 1, b"k", value, headers), Rejection(reason))
+    made = dead_letter(EVENTS, EVENTS_DLQ, Record(0, 0, 1, b"k", value, headers), Rejection(reason))
     places: list[str] = []
     producer = plain_producer(settings.require_kafka())
     producer.produce(
