@@ -14,7 +14,8 @@ from hmx_pipeline.compiler.evidence_kind import ArtifactType, Finding, Need, not
 from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, verdict
 from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.remedies import Remedy
-from hmx_pipeline.compiler.tasks.slot_texts import described, slot_lines
+from hmx_pipeline.compiler.tasks.slot_texts import described, slot_lines, told_source
+from hmx_pipeline.compiler.tasks.slots import constants
 from hmx_pipeline.compiler.tasks.task_run import Run, run_of
 from hmx_pipeline.compiler.tasks.templates import Template
 from hmx_pipeline.contracts.artifact import Status
@@ -82,6 +83,7 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("steps that the runs have in common", len(steps), 1),
         Need("wishes in like words, or steps that are the same each time", int(found is not None and _said(found)), 1),
         Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
+        Need("what the tools' own descriptions do not say", int(found is None or not _follows_by_itself(found)), 1),
     ]
 
 
@@ -89,6 +91,19 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
     """Return the outcomes of those who followed the procedure, in event-time order."""
     told = ((c, verdict(found, run_of(c))) for c in contributions if c.outcome is not SegmentOutcome.UNKNOWN)
     return [(c.session_id, well) for c, well in told if well is not None]
+
+
+def _follows_by_itself(found: Procedure) -> bool:
+    """Return True if the steps are calls of tools that take nothing but what is asked for and what results say: the
+    tools' own descriptions say as much."""
+    required = [step.template for step in found.steps if not step.optional]
+    told = {name: told_source(slots) for name, slots in found.slots.items()}
+    return all(
+        template.tool
+        and not any(map(constants, template.values))
+        and all(told.get(slot.name) not in ("goal", "user") for slot in template.slots)
+        for template in required
+    )
 
 
 def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:

@@ -7,9 +7,9 @@ from hmx_pipeline.compiler.extract import contributions
 from hmx_pipeline.compiler.tasks.task_run import read_act
 from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import Pattern
-from tests.support.runs import run, run_of, tasks
-from tests.support.segments import Script
+from hmx_pipeline.contracts.evidence import Pattern, SegmentOutcome
+from tests.support.runs import HOUR, run, run_of, tasks
+from tests.support.segments import START, Script
 
 
 def compiled(runs: list[Script], kind: str) -> list[ArtifactCandidate]:
@@ -468,3 +468,50 @@ def test_what_the_user_says_when_asked_is_not_told_as_a_result() -> None:
         "order": "goal",
         "place": "heard",
     }
+
+
+def test_a_look_before_an_edit_is_tried_again_is_no_way_out_worth_telling() -> None:
+    def status(step: str) -> Status:
+        runs = []
+        for number in range(4):
+            one = Script(f"s{number}")
+            edit = one.add(Role.ACTION, name="edit", text="a.go", ok=False)
+            one.add(Role.ERROR, name="refused", text="it does not match", parent=edit)
+            one.command(step)
+            one.add(Role.ACTION, name="edit", text="a.go", ok=True)
+            runs.append(one)
+        (found,) = compiled(runs, "failure_playbook")
+        return found.status
+
+    assert [status("cat conf/base"), status("svc unlock base")] == [Status.DRAFT, Status.ACTIVE]
+
+
+def test_calls_that_take_what_is_asked_for_and_what_results_say_are_no_procedure_worth_telling() -> None:
+    def status(wish: str) -> list[Status]:
+        told = []
+        for number in range(6):
+            one, order = Script(f"s{number}", start=START + number * HOUR), f"W-{number}1{number}"
+            one.user(wish.replace("ORDER", order))
+            one.tool("list_orders")
+            one.agent(f"There is {order}.")
+            one.tool("return_order", arguments=(("order", order),))
+            told.append(run_of(one.segment()).model_copy(update={"outcome": SegmentOutcome.SUCCESS}))
+        return [found.status for found in tasks(told).values()]
+
+    assert status("Return the lamp please") == [Status.DRAFT]
+    assert status("Return the lamp of ORDER please") == [Status.ACTIVE]
+
+
+def test_a_tool_beside_the_one_that_failed_is_told_for_what_it_is_given() -> None:
+    def status(**given: str) -> Status:
+        runs = []
+        for number in range(4):
+            one, asked = Script(f"s{number}"), f"W-{number}17"
+            one.user(f"What about {asked}?")
+            one.tool("find_order_by_mail", ok=False, error="nobody", kind="Missing", arguments=(("mail", asked),))
+            one.tool("find_order_by_phone", arguments=(("phone", asked), *given.items()))
+            runs.append(one)
+        (found,) = compiled(runs, "failure_playbook")
+        return found.status
+
+    assert [status(), status(scope="all")] == [Status.DRAFT, Status.ACTIVE]
