@@ -7,6 +7,7 @@ something was changed before, or the failed action itself works soon after, the 
 try that works proves a recovery. One is worth telling if it names what to run: a whole action, or arguments.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
@@ -40,6 +41,8 @@ _LETTERS: Final = 4  # shortest value that can show that two actions are about t
 _MOSTLY: Final = 0.8
 _USUAL: Final = 5  # fewest tries after which one can tell what is done before a try anyway
 _CHANCE: Final = 0.2
+_OPEN: Final = re.compile(r"[^\s(]+\((?:[^\s=,]+=<\w+>(?:, )?)*\)")
+"""A call of a tool whose arguments are all slots."""
 
 Arguments = Mapping[str, str]
 """Values by option or name; those without one by their place."""
@@ -231,17 +234,25 @@ def _telling(
     one: Contribution,
 ) -> bool:
     """Return True if it names an action or arguments that neither the error nor what failed has, and that are not as
-    usual before any try and after other failures. Another try tells something if nothing else was needed."""
+    usual before any try and after other failures. A look before a try that may be another one says nothing. Another
+    try tells something if nothing else was needed."""
     if way.again == "same" and not way.steps:
         return counts.successes >= _ALONE
     good = [{*after["steps"], after["again"]} for after in seen if after["worked"]]
-    named = [acts[step] for step in (*way.steps, way.again) if step in acts and not _usually(step, good, anyway)]
+    done = (step for step in (*way.steps, way.again) if step in acts and (way.again in (step, "same") or mutates(step)))
+    named = [acts[step] for step in done if not _usually(step, good, anyway)]
     if way.again == "changed":
         named = [*changed, *(acts[verb] for verb in (one.body["verb"],) if verb in acts)]
-    elif way.again not in _TRIED and way.again not in acts:
+    elif way.again not in _TRIED and (way.again not in acts or _beside(way.again, one.body["verb"], acts)):
         named = []
     said = set(words_of(f"{one.body['surface']} {one.body.get('failed', ())}"))
     return any(not said.issuperset(words_of(text)) for text in named)
+
+
+def _beside(tool: str, failed: str, acts: Mapping[str, str]) -> bool:
+    """Return True for a tool that is called like the one that failed, and that takes nothing but values of the case:
+    whoever has the one sees the other beside it."""
+    return _alike(tool, failed) and _OPEN.fullmatch(acts[tool]) is not None
 
 
 def _usually(step: str, good: Sequence[set[str]], anyway: Sequence[set[str]]) -> bool:

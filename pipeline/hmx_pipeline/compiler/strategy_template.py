@@ -36,6 +36,8 @@ _MOST: Final = 0.8
 _SHOWN: Final = 3
 _CONDITIONS: Final = 8
 _LOOKS: Final = ("inspect", "plan")
+_EVERYBODY: Final = frozenset((*_LOOKS, "modify", "verify"))
+"""To look, to change and to check is known to whoever reads it."""
 
 
 def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]) -> list[Extracted]:
@@ -94,8 +96,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
         return None
     counts = outcomes(rests_on)
     names = [step.verb for step in mined.steps]
-    # That one looks before one acts is known to whoever reads it.
-    active = len(proven) >= _TASKS and sum(name not in _LOOKS for name in names) > 1
+    active = len(proven) >= _TASKS and not _EVERYBODY.issuperset(names)
     goal = _goal([[c for c in good if c.body["task"] == task] for task in used])
     return Finding(
         title=shorten(f"{goal}: {', then '.join(names)}", 120),
@@ -118,7 +119,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "bound": counts.bound,
             "support": {step.verb: step.support for step in mined.steps},
             "order_agreement": mined.agreement,
-            "rule": f"active: {_TASKS} tasks whose task_schema is active, and more than one phase that acts",
+            "rule": f"active: {_TASKS} tasks whose task_schema is active, and more than to look, change and check",
             "enough": active,
         },
         rests_on=rests_on,

@@ -291,11 +291,38 @@ def test_who_a_user_is_stands_in_what_is_known_of_them_and_alone_is_no_fact() ->
     ("error", "kept"), [("user not found", []), ("server is busy", ["Ada: My email is ada@x.org"])]
 )
 def test_what_was_looked_up_and_not_found_is_not_as_it_was_said(error: str, kept: list[str]) -> None:
-    one = Script("s1")
-    one.user("My name is Ada. My email is ada@x.org")
-    one.tool("find_user", ok=False, values=("ada@x.org",), error=error)
-    found = [c for c in contributions(one.segment()) if c.pattern_type == "fact"]
+    sessions = Script("s1"), Script("s2")
+    for one in sessions:
+        one.user("My name is Ada. My email is ada@x.org")
+        one.tool("find_user", ok=False, values=("ada@x.org",), error=error)
+    found = [c for one in sessions for c in contributions(one.segment()) if c.pattern_type == "fact"]
     assert [record.text for record in records(found)] == kept
+
+
+@pytest.mark.parametrize(("found_by", "times", "kept"), [("ada@x.org", 1, 0), ("ada@x.org", 2, 1), ("W-99", 1, 1)])
+def test_a_customer_who_is_looked_up_speaks_of_one_case(found_by: str, times: int, kept: int) -> None:
+    sessions = [Script(f"s{n}") for n in range(times)]
+    for one in sessions:
+        one.user("My email is ada@x.org. I live in Ghent.")
+        one.tool("find", values=(found_by,))
+    found = [c for one in sessions for c in contributions(one.segment()) if c.pattern_type == "fact"]
+    assert sum("Ghent" in record.text for record in records(found)) == kept
+
+
+def test_what_explains_a_question_about_a_thing_is_no_fact_of_it() -> None:
+    assert not texts(of_turns(("Checkpoints are used for Resume. Any better name?",)))
+    assert texts(of_turns(("Checkpoints are used for Resume.",))) == ["Checkpoints are used for Resume"]
+
+
+def test_what_people_tell_each_other_that_they_like_is_known_when_they_say_it_again() -> None:
+    liked = ("Ada: I love tulips.",)
+    assert not texts(of_turns(liked))
+    assert texts(of_turns(liked, liked)) == ["Ada: I love tulips"]
+    assert texts(of_turns(("I love tulips.",))) == ["I love tulips"]
+
+
+def test_a_value_beside_one_that_the_sentence_does_not_name_is_none() -> None:
+    assert claims("We use Redis in other places.", "user") == ()
 
 
 @pytest.mark.parametrize(

@@ -468,3 +468,34 @@ def test_what_the_user_says_when_asked_is_not_told_as_a_result() -> None:
         "order": "goal",
         "place": "heard",
     }
+
+
+def test_a_look_before_an_edit_is_tried_again_is_no_way_out_worth_telling() -> None:
+    def status(step: str) -> Status:
+        runs = []
+        for number in range(4):
+            one = Script(f"s{number}")
+            edit = one.add(Role.ACTION, name="edit", text="a.go", ok=False)
+            one.add(Role.ERROR, name="refused", text="it does not match", parent=edit)
+            one.command(step)
+            one.add(Role.ACTION, name="edit", text="a.go", ok=True)
+            runs.append(one)
+        (found,) = compiled(runs, "failure_playbook")
+        return found.status
+
+    assert [status("cat conf/base"), status("svc unlock base")] == [Status.DRAFT, Status.ACTIVE]
+
+
+def test_a_tool_beside_the_one_that_failed_is_told_for_what_it_is_given() -> None:
+    def status(**given: str) -> Status:
+        runs = []
+        for number in range(4):
+            one, asked = Script(f"s{number}"), f"W-{number}17"
+            one.user(f"What about {asked}?")
+            one.tool("find_order_by_mail", ok=False, error="nobody", kind="Missing", arguments=(("mail", asked),))
+            one.tool("find_order_by_phone", arguments=(("phone", asked), *given.items()))
+            runs.append(one)
+        (found,) = compiled(runs, "failure_playbook")
+        return found.status
+
+    assert [status(), status(scope="all")] == [Status.DRAFT, Status.ACTIVE]

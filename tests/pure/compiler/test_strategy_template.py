@@ -75,11 +75,11 @@ def test_one_proven_task_alone_is_no_strategy(counts: tuple[int, int], status: s
     assert (found and found.status) == status
 
 
-def test_to_look_before_one_acts_is_no_strategy_worth_showing() -> None:
-    looking = [c.saying(phases=c.body["phases"][:2]) for c in history((6, 5))]
-    found = strategy(looking)
+@pytest.mark.parametrize("phases", [["inspect", "modify"], ["inspect", "modify", "verify"]])
+def test_to_look_to_change_and_to_check_is_no_strategy_worth_showing(phases: list[str]) -> None:
+    found = strategy([c.saying(phases=c.body["phases"][: len(phases)]) for c in history((6, 5))])
     assert found is not None
-    assert [phase["name"] for phase in found.content["phases"]] == ["inspect", "modify"]
+    assert [phase["name"] for phase in found.content["phases"]] == phases
     assert found.status is Status.DRAFT
 
 

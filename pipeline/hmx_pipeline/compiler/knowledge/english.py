@@ -55,7 +55,7 @@ class Clause(NamedTuple):
     def claims(
         self, memory: Memory, subject: str, predicate: str, value: str, *, denies: bool, plural: bool = False
     ) -> Claim | None:
-        if not subject or not value or names_credential(subject):
+        if not subject or not value or names_credential(subject) or forms.BESIDE.search(value):
             return None
         shown = shorten(without_trail(self.text), TEXT)
         shown = shown if forms.IDENTIFIER.match(shown) else with_capital(shown)

@@ -85,14 +85,15 @@ def _told(segment: Segment, actions: Sequence[Action]) -> _SegmentClaims:
     made = [(at, by, claim) for at, (by, told) in enumerate(read) for claim in told if not context.refuses(claim)]
     missed = _not_found(actions) if made else frozenset()
     made = [one for one in made if one[2].value.casefold() not in missed]
-    introduced = _person([claim for _, by, claim in made if by == USER])
+    own = [claim for _, by, claim in made if by == USER]
+    introduced, customer = _person(own), context.looks_up(c.value for c in own if c.subject in _INTRODUCES)
     person = introduced or next((step.subject for step in segment.steps if step.subject), segment.subject)
     return _SegmentClaims(
         [
             _SegmentClaim(
                 step.at, step.event_id, by, _of(person, claim) if person else claim, step.subject,
                 _whose(claim.subject, speaker(step.text), person),
-                context.passes(at, claim, introduced=bool(introduced)),
+                context.passes(at, claim, introduced=bool(introduced), customer=customer),
                 step.projected.expires if step.projected is not None else None,
                 step.teller,
             )

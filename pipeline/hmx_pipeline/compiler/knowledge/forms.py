@@ -83,6 +83,8 @@ NEVER: Final = clause_form("never")
 FROM_NOW: Final = Prefiltered(clause_form("from_now"))
 EVERY_TIME: Final = clause_form("every_time")
 POINTING: Final = clause_form("pointing")
+BESIDE: Final = clause_form("beside")
+"""What is beside something that was named before."""
 
 
 def negation_first(clause: str) -> str:
