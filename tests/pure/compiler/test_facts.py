@@ -309,16 +309,38 @@ def test_a_customer_who_is_looked_up_speaks_of_one_case(found_by: str, times: in
     assert sum("Ghent" in record.text for record in records(found)) == kept
 
 
-def test_what_explains_a_question_about_a_thing_is_no_fact_of_it() -> None:
-    assert not texts(of_turns(("Checkpoints are used for Resume. Any better name?",)))
-    assert texts(of_turns(("Checkpoints are used for Resume.",))) == ["Checkpoints are used for Resume"]
+@pytest.mark.parametrize("value", ["Ada", "Ada Stone"])
+@pytest.mark.parametrize(
+    "lasting",
+    [
+        "The checkout service runs on Kubernetes.",
+        "I prefer pnpm over npm.",
+        "My favourite editor is Helix.",
+    ],
+)
+def test_who_is_named_in_a_call_is_no_customer_for_that(value: str, lasting: str) -> None:
+    one = Script("s1")
+    one.user(f"My name is Ada Stone. {lasting}")
+    one.tool("git_config", values=(value,))
+    (known,) = records([c for c in contributions(one.segment()) if c.pattern_type == "fact"])
+    assert lasting.rstrip(".").split(" ", 1)[1] in known.text
 
 
-def test_what_people_tell_each_other_that_they_like_is_known_when_they_say_it_again() -> None:
-    liked = ("Ada: I love tulips.",)
-    assert not texts(of_turns(liked))
-    assert texts(of_turns(liked, liked)) == ["Ada: I love tulips"]
-    assert texts(of_turns(("I love tulips.",))) == ["I love tulips"]
+@pytest.mark.parametrize("found_by", ["Ada", "ada@x.org"])
+def test_a_lasting_rule_stands_whoever_says_it(found_by: str) -> None:
+    one = Script("s1")
+    one.user("My name is Ada. My email is ada@x.org. From now on always answer in German.")
+    one.tool("find", values=(found_by,))
+    (rule,) = [c for c in contributions(one.segment()) if c.pattern_type == "policy"]
+    assert (rule.body["subject"], rule.body["passes"]) == ("answer in German", False)
+
+
+def test_a_customer_is_looked_up_by_both_names_too_and_what_they_say_of_things_stands() -> None:
+    one = Script("s1")
+    one.user("My name is Ada Stone. I live in Ghent. The ledger runs on Nomad. Can you look at it?")
+    one.tool("find", values=("Ada", "Stone", "9000"))
+    found = [c for c in contributions(one.segment()) if c.pattern_type == "fact"]
+    assert [record.text for record in records(found)] == ["The ledger runs on Nomad"]
 
 
 def test_a_value_beside_one_that_the_sentence_does_not_name_is_none() -> None:

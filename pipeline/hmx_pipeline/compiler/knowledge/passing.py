@@ -19,7 +19,6 @@ from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.action_names import EDIT
 from hmx_pipeline.segments.pairing import Action
-from hmx_pipeline.segments.speakers import speaker_of
 
 SESSIONS: Final = 2
 """In so many sessions a passing claim is said before it stands."""
@@ -30,7 +29,6 @@ _CERTAIN: Final = 40
 _ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
 _ID_LENGTH: Final = 4
 _ASKS: Final = re.compile("[?？]")
-_REMARKS: Final = (Memory.PREFERENCE, Memory.GOAL)
 
 
 class Context:
@@ -41,28 +39,30 @@ class Context:
 
     def looks_up(self, signs: Iterable[str]) -> bool:
         """Return True if an action takes what a user says of who they are: they are a customer, whose records hold more
-        of them."""
-        told = {part for sign in signs for part in (sign.casefold(), *sign.casefold().split())}
-        return any(value.casefold() in told for action in self._actions for value in action.values)
+        of them. A first name alone is in too many calls, so it takes an address, an id, or two names apart."""
+        told = [sign.casefold() for sign in signs]
+        ids = {sign for sign in told if "@" in sign or any(map(str.isdigit, sign))}
+        names = [set(parts) for sign in told if len(parts := sign.split()) > 1]
+        for action in self._actions:
+            given = {value.casefold() for value in action.values}
+            if not ids.isdisjoint(given) or any(len(parts & given) > 1 for parts in names):
+                return True
+        return False
 
     def passes(self, at: int, claim: Claim, *, introduced: bool, customer: bool) -> bool:
         """Return True for a claim of the step `at` that is about its request or work. `introduced`: the user had to say
-        who they are, so they speak of their own case, and a `customer` of nothing else. What people who talk with each
-        other like and wish is said in passing."""
-        if claim.memory in _REMARKS and speaker_of(self._steps[at].text):
-            return True
+        who they are, so they speak of their own case. What a `customer` says of themselves is of that case alone."""
         if self._steps[at].actor != USER:
             told = self._steps[at].name in (ASSERTED, EXTRACTED) or self._steps[at].projected is not None
             return not told and self._acted_after(at)
-        if customer:
-            return True
         if claim.memory is Memory.POLICY:
             return claim.loose and self._ordered_once(at, claim.text, introduced=introduced)
+        if customer and (claim.loose or claim.subject.startswith(USER)):
+            return True
         if claim.loose and (introduced or self._in_question(at) or self._acted_after(at)):
             return True
         about_others = claim.memory is Memory.FACT and not claim.subject.startswith((USER, TEAM))
-        asks = _ASKS.search(self._steps[at].text) is not None  # then it explains the question
-        return about_others and (asks or self._acted_after(at, EDIT) or self._hands_over(at, claim))
+        return about_others and (self._acted_after(at, EDIT) or self._hands_over(at, claim))
 
     def _hands_over(self, at: int, claim: Claim) -> bool:
         """Return True for `the origin is Rome` where a later action takes Rome: of another case it says nothing."""
