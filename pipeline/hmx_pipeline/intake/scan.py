@@ -22,14 +22,20 @@ def finder(*patterns: str, strict: bool = False) -> Callable[[bytes | str], bool
 
 _PIECES: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|[+*?}]\+|.", re.DOTALL)
 _IN_CLASS: Final = re.compile(r"\\.|\[")
-_SPELT: Final = {r"\w": "0-9A-Za-z_", r"\d": "0-9", r"\s": r"\t-\r\x1c-\x20", "[": r"\["}
-"""What Python means within `[]` in a plain text. All letters there are would make an automaton that fills slowly."""
+_MEANT: Final = {r"\w": "0-9A-Za-z_", r"\d": "0-9", r"\s": r"\t-\r\x1c-\x20"}
+"""What Python means in a plain text. All letters there are would make an automaton that fills slowly."""
+_OTHERS: Final = {name.upper(): f"[^{meant}]" for name, meant in _MEANT.items()}
+_WITHIN: Final = {**_MEANT, **_OTHERS, "[": r"\["}
+"""Within `[]`."""
 _APART: Final = {
-    **{name: f"[{meant}]" for name, meant in _SPELT.items() if name != "["},
-    **{name.upper(): f"[^{meant}]" for name, meant in _SPELT.items() if name != "["},
+    **{name: f"[{meant}]" for name, meant in _MEANT.items()},
+    **_OTHERS,
     r"\b": r"(?-u:\b)",
+    "$": r"\n?$",  # Python's holds before a last line feed too
 }
-"""The same outside of it."""
+"""Outside of it."""
+_ONLY_PYTHON: Final = re.compile("[\u0130\u0131]")
+"""Letters that Python alone takes for an i where case does not count."""
 
 
 def shape(pattern: str) -> str:
@@ -40,7 +46,7 @@ def shape(pattern: str) -> str:
         if aside or piece in ("(?=", "(?!", "(?<=", "(?<!"):
             aside += piece.startswith("(") - (piece == ")")
         elif piece.startswith("["):
-            kept.append("[" + _IN_CLASS.sub(lambda found: _SPELT.get(found[0], found[0]), piece[1:]))
+            kept.append("[" + _IN_CLASS.sub(lambda found: _WITHIN.get(found[0], found[0]), piece[1:]))
         else:
             kept.append(_APART.get(piece, piece[0] if piece[1:] == "+" else piece))
     return "".join(kept)
@@ -51,13 +57,15 @@ _is_plain: Final = finder(r"^[\x00-\x7f‘’“”–—…•→]*$", strict=T
 
 class Prefiltered:
     """A Python expression that is only asked where the other engine, in a tenth of the time, can't rule a plain text
-    out: of other letters the two engines may think differently."""
+    out: of other letters the two engines may think differently. Raises ValueError for what they read differently."""
 
     __slots__ = ("_expression", "_may", "pattern")
 
     def __init__(self, expression: re.Pattern[str]) -> None:
         self._expression = expression
         self.pattern = expression.pattern
+        if expression.flags & ~(re.IGNORECASE | re.UNICODE) or _ONLY_PYTHON.search(self.pattern):
+            raise ValueError(f"no flag but IGNORECASE, and no Turkish i: {self.pattern}")
         self._may = finder(f"(?{'i' if expression.flags & re.IGNORECASE else ''}:{shape(self.pattern)})", strict=True)
 
     def _rules_out(self, text: str) -> bool:
