@@ -251,7 +251,8 @@ class _Draft:
     def _metadata(self, placed: Sequence[EntryCandidate], shown: Sequence[Drop]) -> dict[str, Any]:
         metadata: dict[str, Any] = {"state_version": self.fetched.state_version, "sources": _sources(placed)}
         metadata |= self.fetched.completeness.metadata()
-        if not (self.fetched.newest or self.fetched.artifacts or self.fetched.knowledge or self.fetched.policies):
+        held = self.fetched.newest or self.fetched.artifacts or self.fetched.knowledge or self.fetched.policies
+        if not held and self.fetched.completeness.complete:
             metadata["memory_empty"] = True
         if self.fetched.failed:
             metadata["provenance_failed"] = list(self.fetched.failed)

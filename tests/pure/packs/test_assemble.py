@@ -20,6 +20,7 @@ from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.packs.assemble import assemble, timed
 from hmx_pipeline.packs.markdown import EMPTY
 from hmx_pipeline.packs.tokens import estimate
+from hmx_pipeline.retrieval.memory_completeness import Completeness
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.retrieval.score import MemorySnapshot
@@ -206,6 +207,8 @@ def test_a_memory_without_events_says_so_and_is_of_when_it_was_asked() -> None:
     empty = ask(fetched([], newest=0), as_text=True)
     assert (empty.metadata["memory_empty"], empty.metadata["as_text"]) == (True, EMPTY)
     assert timed(empty, 1.0, T0).created_at == format_ms(T0)
+    filling = ask(fetched([], newest=0, completeness=Completeness(begun=False)), as_text=True)
+    assert (filling.metadata.get("memory_empty"), filling.metadata["memory_complete"]) == (None, False)
     made = ask(some())
     assert "memory_empty" not in made.metadata
     assert timed(made, 1.0, T0 + 7).created_at == made.created_at
