@@ -52,9 +52,9 @@ class Projected(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 EXTRACTED: Final = "extracted_memories"
+"""Name of the step of a client's message that carries facts which the client's own model extracted."""
 ASSERTED: Final = "observation"
 """Name of an observation that its agent asked to remember as a fact; other observations have none."""
-"""Name of the step of a client's message that carries facts which the client's own model extracted."""
 
 
 UNPROVEN: Final = "?"

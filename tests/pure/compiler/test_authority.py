@@ -114,6 +114,12 @@ def test_what_an_agent_asks_to_remember_as_a_fact_is_a_fact_of_an_assistant(text
     assert (record["kind"], record["text"], record["body"]["said_by"]) == ("memory", fact, ["assistant"])
 
 
+def test_of_a_text_that_is_too_long_the_lines_before_its_cut_are_facts() -> None:
+    long = "Deploys freeze from Friday noon\nReleases " + "are cut by groups " * 60
+    assert [one["text"] for one in holding(knowledge_of(_asserted(long)))] == ["Deploys freeze from Friday noon"]
+    assert holding(knowledge_of(_asserted(long.replace("\n", " ")))) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -240,7 +240,7 @@ TOOLS: Final = {
         "Call this once after a decision, a correction by the user, an outcome, an error or a lasting fact.",
         {
             "kind": {"enum": list(_RECORDED)},
-            "text": {**_TEXT, "description": "What to remember, in one or two sentences"},
+            "text": {**_TEXT, "description": "What to remember, in one or two sentences, below 600 characters"},
             "question": {**_TEXT, "description": "Of a decision: what had to be decided"},
             "session_id": _SESSION,
             "idempotency_key": {**_ID, "description": "The same key makes a second call a duplicate"},

@@ -128,20 +128,23 @@ def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
     if step.projected is not None:
         changes = step.role is _STATE
         return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
-    if len(step.text) >= STEP_TEXT:
+    extracted = step.role is _MESSAGE and step.name == EXTRACTED
+    remembered = step.role is _OBSERVATION and step.name == ASSERTED
+    text, whole = step.text, len(step.text) < STEP_TEXT
+    if not whole:
+        text = text.rpartition("\n")[0]  # of lines, the last one was cut
+    if not whole and not (text and (extracted or remembered)):
         return "", ()
     if owner and step.subject not in ("", owner):
         return QUOTED, ()
     if step.role is _FEEDBACK:
-        return USER, _rules_of(comment_text(step.text))
-    if step.role is _MESSAGE and step.name == EXTRACTED:
-        return ASSISTANT, asserted(step.text)
-    if step.role is _OBSERVATION and step.name == ASSERTED:
-        return ASSISTANT, asserted(step.text, whole=True)
+        return USER, _rules_of(comment_text(text))
+    if extracted or remembered:
+        return ASSISTANT, asserted(text, whole=remembered)
     if step.role is not _MESSAGE or step.actor not in _SPEAKERS:
         return "", ()
-    by = USER if (who := speaker(step.text)) else step.actor
-    told = claims(step.text, step.actor)
+    by = USER if (who := speaker(text)) else step.actor
+    told = claims(text, step.actor)
     if owner and who and (step.actor != USER or who.casefold() != owner.casefold()):
         return QUOTED, (claim for claim in told if claim.memory is not Memory.POLICY)
     return by, told
