@@ -24,6 +24,8 @@ from importlib import import_module
 from pathlib import Path
 
 PROGRAM = ("-m", "hmx_pipeline.cli")
+SEEDS = 2
+"""Of Python's hashes: forks of one process would all have the same."""
 _IMPORTED = (
     "hmx_pipeline.cli.app", "hmx_pipeline.cli.run", "hmx_pipeline.worker.main", "hmx_pipeline.store.materialiser",
     "hmx_pipeline.service.main", "hmx_pipeline.service.mem0_routes", "faust.transport.drivers.aiokafka",
@@ -63,25 +65,26 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def start(words: Sequence[str], environment: Mapping[str, str], log: Path) -> Forked:
+def start(words: Sequence[str], environment: Mapping[str, str], log: Path, seed: int = 0) -> Forked:
     """`hmx` with these words, in a session of its own."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(_forking())
+    connection.connect(_forking(seed))
     asked = {"words": list(words), "environment": dict(environment), "log": str(log)}
     connection.sendall(json.dumps(asked).encode() + b"\n")
     return Forked(connection)
 
 
 @cache
-def _forking() -> str:
-    """Where the process listens that forks for this one."""
+def _forking(seed: int) -> str:
+    """Where the process with this seed listens that forks for this one."""
     folder = tempfile.TemporaryDirectory(prefix="hmx")
     path = str(Path(folder.name) / "forking")
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HMX_")}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.forked", path],
         env={**clean, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
-        | {"OPENBLAS_NUM_THREADS": "1"},  # a process with threads cannot be forked
+        | {"OPENBLAS_NUM_THREADS": "1"}  # a process with threads cannot be forked
+        | {"PYTHONHASHSEED": str(seed)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,

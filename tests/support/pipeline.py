@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -86,6 +87,7 @@ class Pipeline:
         self.settings = settings
         self._logs = logs
         self.processes: dict[str, subprocess.Popen[bytes] | Forked] = {}
+        self._starts: Counter[str] = Counter()
 
     def start(
         self, name: str, *, ready: bool = True, program: Sequence[str] = PROGRAM, **changes: object
@@ -95,7 +97,9 @@ class Pipeline:
         kind = name.partition("-")[0]
         log, given = self._logs / f"{settings.topic_prefix}{name}.log", environment(settings)
         if program == PROGRAM and sys.platform == "linux" and "LD_PRELOAD" not in given:  # only a start loads it
-            process = self.processes[name] = forked.start([COMMANDS[kind]], given, log)
+            seed = self._starts[kind] % forked.SEEDS  # what depends on the order of a set shows after a restart
+            self._starts[kind] += 1
+            process = self.processes[name] = forked.start([COMMANDS[kind]], given, log, seed)
         else:
             with log.open("ab") as output:
                 process = self.processes[name] = subprocess.Popen(

@@ -22,7 +22,7 @@ from hmx_pipeline.service.api_keys import Grant, Scope, add
 from hmx_pipeline.settings import Settings
 from tests.support.hostile import ALL
 from tests.support.letters import rejected
-from tests.support.pipeline import Pipeline, create_topics, new_settings, running
+from tests.support.pipeline import PARTITIONS, Pipeline, create_topics, new_settings, running
 from tests.support.records import START_MS, event
 from tests.support.service import serving
 from tests.support.sessions import session
@@ -129,9 +129,9 @@ def test_the_overview_shows_what_verify_recounts(browser: Browser, settings: Set
 def test_what_was_folded_out_stays_so_while_the_overview_looks_again(browser: Browser, settings: Settings) -> None:
     show(browser, settings, "overview")
     browser.one("section[aria-label='Stage sessions'] summary").click()
-    assert len(rows(browser, "Partitions of the stage sessions")) == 8
+    assert len(rows(browser, "Partitions of the stage sessions")) == PARTITIONS
     browser.one(".tile[aria-label='Events taken']", "a second")
-    assert len(rows(browser, "Partitions of the stage sessions")) == 8
+    assert len(rows(browser, "Partitions of the stage sessions")) == PARTITIONS
 
 
 @pytest.mark.requirement("C-03")
@@ -184,23 +184,28 @@ def test_the_text_to_paste_is_shown_and_copied(browser: Browser, settings: Setti
 
 
 def test_two_packs_stand_side_by_side(browser: Browser, settings: Settings) -> None:
+    query = "deploy the payments service to staging: namespace not found"
     show(browser, settings, "ask")
-    browser.one("textarea").type("deploy the payments service to staging: namespace not found")
-    packs = []
+    browser.one("textarea").type(query)
+    held = []
     for budget in (1200, 100):
         field = browser.one("input[name=budget]")
         field.clear()
         field.type(str(budget))
         browser.one("form.ask button").click()
         browser.one("section[aria-label='The pack']", f"{budget:,} tokens")
-        packs.append([each.text for each in browser.all("article .said")])
+        asked = {"query": query, "token_budget": budget}
+        path, tenant = f"{settings.service_url}/v1/hmx/context-packs", {"X-HMX-Tenant": "acme"}
+        pack = httpx.post(path, json=asked, headers=tenant, timeout=60).json()
+        held.append({entry["source_id"] for entry in pack["entries"]})
+        assert len(browser.all("article .said")) == len(pack["entries"])
         if not browser.all(".two"):
             browser.one("section[aria-label='Compare'] button").click()
             browser.one("section[aria-label='Compare']", "is kept")
-    more = len(packs[0]) - len(packs[1])
-    assert more > 0
-    browser.one("section[aria-label='Compare']", f"{more} only in the kept pack, 0 only in this one")
-    assert len(browser.all(".two .only")) == len(browser.all(".two .none")) == more
+    before, now = len(held[0] - held[1]), len(held[1] - held[0])
+    assert before > 0
+    browser.one("section[aria-label='Compare']", f"{before} only in the kept pack, {now} only in this one")
+    assert len(browser.all(".two .only")) == len(browser.all(".two .none")) == before + now
 
 
 def streams(settings: Settings) -> float:
