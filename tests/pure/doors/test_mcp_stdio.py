@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_mcp import answers
+from hmx_mcp import answers, watching
 from hmx_mcp.service import Service, ServiceError
 from hmx_mcp.stdio import AT_ONCE, BUSY, HANDSHAKE, LINE_BYTES, MODERN, THREADS, Stdio
 
@@ -190,6 +190,33 @@ def test_what_fails_in_an_answer_is_an_error_of_that_request_alone(monkeypatch: 
     failed, pong = heard({"id": 1, "method": "tools/list"}, {"id": 2, "method": "ping"})
     assert failed["error"]["code"] == -32603
     assert pong["result"] == {}
+
+
+def test_an_odd_answer_of_the_service_does_not_end_the_watching(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "LOOK_S", 0.001)
+    pack = {"token_budget": {"used": 0}, "metadata": {"memory_empty": True}}
+    said = iter([pack, {}, {"token_budget": None}])
+    told, updated = [], threading.Event()
+
+    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        return 200, json.dumps(next(said, {**pack, "metadata": {}})).encode()
+
+    def tell(about: dict[str, Any]) -> None:
+        told.append(about)
+        updated.set()
+
+    watched = watching.Watching(Service(ask, "", "s"), tell)
+    watched.listen(1, ["hmx://rules"], {})
+    assert updated.wait(60)
+    watched.leave(1)
+    assert told == [{"uri": "hmx://rules"}]
+
+
+def test_a_resource_that_cannot_be_read_takes_no_place_once_it_is_left() -> None:
+    watched = watching.Watching(Service(away, "", "s"), lambda _: None)
+    for number in range(watching.WATCHED + 1):
+        watched.listen(number, [f"hmx:\ud800{number}"], {})
+        watched.leave(number)
 
 
 @pytest.mark.parametrize(
