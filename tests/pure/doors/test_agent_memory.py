@@ -137,6 +137,28 @@ def test_what_waits_when_a_process_is_forked_is_told_by_the_parent_alone() -> No
         assert sorted(event["payload"]["text"] for event in service.taken) == ["of the child", "waits"]
 
 
+def test_a_recorder_begins_anew_before_any_thread_of_a_forked_process_can_ask_it() -> None:
+    held, forked = threading.Event(), threading.Event()
+    recorder = Recorder(Client(NOWHERE, tries=1), waiting_bytes=10)
+    assert not recorder.tell({"type": "does not fit"})
+
+    def hold() -> None:
+        with recorder._changed:
+            held.set()
+            forked.wait(60)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    assert held.wait(60)
+    pid = os.fork()
+    if not pid:
+        os._exit(0 if recorder.lost == 0 and recorder._changed.acquire(blocking=False) else 1)
+    forked.set()
+    holding.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert recorder.lost == 1
+
+
 def test_what_did_not_fit_is_taken_when_it_is_told_again() -> None:
     with stub() as service, AgentMemory(service.url) as memory:
         memory._recorder = Recorder(Client(service.url, tries=1), waiting_bytes=10)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_mcp import answers
+from hmx_mcp import answers, watching
 from hmx_mcp.service import Service, ServiceError
-from hmx_mcp.stdio import HANDSHAKE, LINE_BYTES, MODERN, Stdio
+from hmx_mcp.stdio import AT_ONCE, BUSY, HANDSHAKE, LINE_BYTES, MODERN, THREADS, Stdio
 
 NEW = {"io.modelcontextprotocol/protocolVersion": MODERN}
 VALUES = st.recursive(
@@ -97,6 +97,126 @@ def test_a_cancelled_call_is_not_answered() -> None:
     cancelled.set()
     host.end()
     assert out.getvalue() == b""
+
+
+def test_a_silent_service_holds_up_neither_pings_nor_cancellations() -> None:
+    answering = threading.Event()
+
+    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        assert answering.wait(60)
+        return away(method, path, body)
+
+    out = io.BytesIO()
+    host = Stdio(Service(ask, "", "s"), out)
+    # each line is heard in turn, so the test ends only if none waits for the service
+    for who in range(AT_ONCE + 1):
+        host.hear(b'{"id": %d, "method": "tools/call", "params": {"name": "memory_status"}}' % who)
+    host.hear(b'{"id": "ping", "method": "ping"}')
+    busy, pong = map(json.loads, out.getvalue().splitlines())
+    assert (busy["id"], busy["error"]["code"]) == (AT_ONCE, BUSY)
+    assert "try again" in busy["error"]["message"]
+    assert pong["id"] == "ping"
+    host.hear(b'{"method": "notifications/cancelled", "params": {"requestId": 0}}')
+    host.hear(b'{"id": "after", "method": "resources/read", "params": {"uri": "hmx://rules"}}')
+    answering.set()
+    host.end()
+    told = [json.loads(line)["id"] for line in out.getvalue().splitlines()[2:]]
+    assert sorted(told, key=str) == sorted([*range(1, AT_ONCE), "after"], key=str)
+
+
+def test_calls_that_are_cancelled_again_and_again_leave_a_bounded_number_of_threads() -> None:
+    answering, asked = threading.Event(), []
+
+    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        asked.append(path)
+        assert answering.wait(60)
+        return away(method, path, body)
+
+    out = io.BytesIO()
+    host = Stdio(Service(ask, "", "s"), out)
+    for who in range(THREADS + 1):
+        host.hear(b'{"id": %d, "method": "resources/read", "params": {"uri": "hmx://rules"}}' % who)
+        host.hear(b'{"method": "notifications/cancelled", "params": {"requestId": %d}}' % who)
+    answering.set()
+    host.end()
+    (said,) = map(json.loads, out.getvalue().splitlines())
+    assert (said["id"], said["error"]["code"]) == (THREADS, BUSY)
+    assert len(asked) <= THREADS
+
+
+def test_an_answer_to_a_cancelled_call_is_not_taken_for_that_of_a_later_one_with_its_id() -> None:
+    first, second = threading.Event(), threading.Event()
+
+    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        mine = first if b'"one"' in (body or b"") else second
+        assert mine.wait(60)
+        raise ServiceError("first" if mine is first else "second")
+
+    call = b'{"id": 1, "method": "tools/call", "params": {"name": "memory_pack", "arguments": {"query": "%b"}}}'
+    out = io.BytesIO()
+    host = Stdio(Service(ask, "", "s"), out)
+    host.hear(call % b"one")
+    (earlier,) = host._open.values()
+    host.hear(b'{"method": "notifications/cancelled", "params": {"requestId": 1}}')
+    host.hear(call % b"two")
+    first.set()
+    earlier.join(60)
+    second.set()
+    host.end()
+    (said,) = map(json.loads, out.getvalue().splitlines())
+    assert said["result"]["content"][0]["text"] == "second"
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+def test_no_depth_of_a_line_ends_the_connection(method: str) -> None:
+    def odd(deep: int) -> bytes:
+        nested = "[" * deep + "]" * deep
+        meta = f'{{"io.modelcontextprotocol/protocolVersion": {nested}}}'
+        return f'{{"id": 1, "method": "{method}", "params": {{"_meta": {meta}}}}}'.encode()
+
+    for deep in range(700, sys.getrecursionlimit() + 1):
+        (said,) = heard(odd(deep))
+        assert said["error"]["code"] in (-32022, -32700)
+
+
+def test_of_a_version_that_is_not_served_only_the_beginning_is_said_again() -> None:
+    meta = {"_meta": {"io.modelcontextprotocol/protocolVersion": "9" * 100_000}}
+    (said,) = heard({"id": 1, "method": "tools/list", "params": meta})
+    assert len(json.dumps(said)) < 1_000
+
+
+def test_what_fails_in_an_answer_is_an_error_of_that_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(answers.OFFERED, "tools/list", {"tools": object()})
+    failed, pong = heard({"id": 1, "method": "tools/list"}, {"id": 2, "method": "ping"})
+    assert failed["error"]["code"] == -32603
+    assert pong["result"] == {}
+
+
+def test_an_odd_answer_of_the_service_does_not_end_the_watching(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "LOOK_S", 0.001)
+    pack = {"token_budget": {"used": 0}, "metadata": {"memory_empty": True}}
+    said = iter([pack, {}, {"token_budget": None}])
+    told, updated = [], threading.Event()
+
+    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        return 200, json.dumps(next(said, {**pack, "metadata": {}})).encode()
+
+    def tell(about: dict[str, Any]) -> None:
+        told.append(about)
+        updated.set()
+
+    watched = watching.Watching(Service(ask, "", "s"), tell)
+    watched.listen(1, ["hmx://rules"], {})
+    assert updated.wait(60)
+    watched.leave(1)
+    assert told == [{"uri": "hmx://rules"}]
+
+
+def test_a_resource_that_cannot_be_read_takes_no_place_once_it_is_left() -> None:
+    watched = watching.Watching(Service(away, "", "s"), lambda _: None)
+    for number in range(watching.WATCHED + 1):
+        watched.listen(number, [f"hmx:\ud800{number}"], {})
+        watched.leave(number)
 
 
 @pytest.mark.parametrize(

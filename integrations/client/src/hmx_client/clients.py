@@ -37,8 +37,8 @@ class Client(_Settings):
     """May be used in a process that was forked: there it opens connections of its own."""
 
     def _open(self) -> None:
-        self._process = os.getpid()
         self._http = httpx.Client(**self._options)
+        self._process = os.getpid()  # last: another thread that sees it uses what was opened
 
     def append(self, *events: Json) -> Appended:
         """Appends events. Rejected ones are in the answer, each with its reason; if all are, HmxError is raised."""

@@ -9,12 +9,14 @@ import json
 import logging
 import multiprocessing.process
 import os
+import sys
 import threading
 import time
 from collections import deque
 from dataclasses import asdict, is_dataclass
 from multiprocessing.util import Finalize
 from typing import Any, Final
+from weakref import WeakSet
 
 from hmx_client import calls
 from hmx_client.calls import HmxError
@@ -39,9 +41,9 @@ class Recorder:
         self._client = client
         self._room = waiting_bytes
         self._begin()
+        _recorders.add(self)
 
     def _begin(self) -> None:
-        self._process = os.getpid()
         self.lost = self.refused = 0
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
@@ -52,7 +54,6 @@ class Recorder:
     def tell(self, capture: Json) -> bool:
         """Keeps a capture as it is now. Never raises and never waits for the service. Returns False if it is lost."""
         said = _written(capture)
-        self._own()
         with self._changed:
             if self._closing_at is not None or self._bytes + len(said) > self._room:
                 self._lose(1, "the memory service is not reached fast enough, or the recorder is closed")
@@ -68,20 +69,13 @@ class Recorder:
             self._changed.notify_all()
             return True
 
-    def _own(self) -> None:
-        """Begins anew in a process that was forked: threads do not come along, and what waits is the parent's."""
-        if self._process != os.getpid():
-            self._begin()
-
     def flush(self, timeout_s: float = CLOSE_S) -> bool:
         """Waits until everything told so far has been sent. Returns False if time runs out before."""
-        self._own()
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Sends what still waits, for so long; the rest is lost and counted."""
-        self._own()
         with self._changed:
             self._closing_at = time.monotonic() + timeout_s
             self._changed.notify_all()
@@ -141,6 +135,19 @@ class Recorder:
         if not self.lost:
             _log.warning("events for memory are lost: %s", why)
         self.lost += count
+
+
+_recorders: Final = WeakSet[Recorder]()
+
+
+def _forked() -> None:
+    """Begins anew, before any thread can start: threads do not come along, and what waits is the parent's."""
+    for recorder in _recorders:
+        recorder._begin()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forked)
 
 
 def plain(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """`hmx-mcp`: the MCP server over stdio, until the host closes the connection.
 
-It needs the standard library alone, because the official SDK takes longer to import than a host should wait. It speaks
-the protocol of 2026-07-28, whose requests carry their version, and the older ones, which begin with `initialize`. What
-is offered is answered at once, also while the service is away. Calls wait in threads, and a cancelled one is not
-answered.
+It does without the official SDK, which takes longer to import than a host should wait. It speaks the protocol of
+2026-07-28, whose requests carry their version, and the older ones, which begin with `initialize`. What is offered is
+answered at once, also while the service is away. Each call waits for the service in a thread of its own, and a
+cancelled one is not answered. Beyond AT_ONCE calls or THREADS threads a call is refused, so that pings and
+cancellations are heard while the service is silent.
 """
 
 import json
@@ -22,11 +23,13 @@ from hmx_mcp.watching import Watching
 MODERN: Final = "2026-07-28"
 HANDSHAKE: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 LINE_BYTES: Final = 1024 * 1024
-AT_ONCE: Final = 16
-"""Requests that wait for the service at a time; further ones are read when one has ended."""
+AT_ONCE: Final = 32
+"""Calls that wait for the service at a time: every resource that may be watched can be subscribed to at once."""
+THREADS: Final = 64
+"""These calls, and cancelled ones whose question to the service has not ended yet."""
 END_S: Final = 5.0
 """How long requests may still be answered once the host has closed the connection."""
-PARSE_ERROR, INVALID_REQUEST, NO_METHOD, NO_VERSION = -32700, -32600, -32601, -32022
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, NO_VERSION, BUSY = -32700, -32600, -32601, -32022, -32000
 _META: Final = "io.modelcontextprotocol/"
 _INFO: Final = {"name": answers.NAME, "title": answers.TITLE, "version": answers.VERSION}
 _WAITING: Final = (*answers.ASKED, "resources/subscribe", "subscriptions/listen")
@@ -45,8 +48,10 @@ class Stdio:
 
     def __init__(self, service: Service, out: BinaryIO) -> None:
         self._service, self._out = service, out
-        self._writing, self._slots = threading.Lock(), threading.Semaphore(AT_ONCE)
-        self._open: set[str | int] = set()
+        self._writing = threading.Lock()
+        self._open: dict[str | int, threading.Thread] = {}
+        """What is to be answered, and by which thread."""
+        self._threads: set[threading.Thread] = set()
         self._watching = Watching(service, lambda about: self._tell("notifications/resources/updated", about))
 
     def hear(self, line: bytes) -> None:
@@ -60,7 +65,7 @@ class Stdio:
             case {"method": str(method), "id": str() | int() as who} if not isinstance(who, bool):
                 self._request(who, method, message.get("params"))
             case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as who}}:
-                self._open.discard(who)
+                self._open.pop(who, None)
                 self._watching.leave(who)
             case {"method": str()} if "id" not in message:
                 pass
@@ -72,34 +77,49 @@ class Stdio:
 
     def end(self) -> None:
         until = time.monotonic() + END_S
-        for _ in range(AT_ONCE):
-            self._slots.acquire(timeout=max(0.0, until - time.monotonic()))
+        for thread in list(self._open.values()):
+            thread.join(max(0.0, until - time.monotonic()))
+        if self._writing.acquire(timeout=max(0.0, until - time.monotonic())):  # nobody is in the midst of an answer
+            self._writing.release()
 
     def _request(self, who: str | int, method: str, params: Any) -> None:
-        self._open.add(who)
-        if method not in _WAITING:
-            self._answer(who, method, params)
-            return
-
-        def waiting() -> None:
+        def answering() -> None:
             try:
                 self._answer(who, method, params)
             finally:
-                self._slots.release()
+                self._threads.discard(thread)
 
-        self._slots.acquire()
-        threading.Thread(target=waiting, daemon=True).start()
+        if method not in _WAITING:
+            self._open[who] = threading.current_thread()
+            self._answer(who, method, params)
+            return
+        thread = threading.Thread(target=answering, daemon=True)
+        if len(self._open) < AT_ONCE and len(self._threads) < THREADS:
+            self._open[who] = thread
+            self._threads.add(thread)
+            thread.start()
+        else:
+            why = "too many calls wait for the memory service: try again when one of them has ended"
+            self._say({"id": who, **_error(RefusedError(BUSY, why))})
 
     def _answer(self, who: str | int, method: str, params: Any) -> None:
-        said: Json | None = _error(RefusedError(INTERNAL_ERROR, "hmx-mcp has failed: its log says where"))
         try:
             said = self._said(who, method, params if isinstance(params, dict) else {})
+            line = _line({"id": who, **said}) if said is not None else b""
         except RefusedError as error:
-            said = _error(error)
-        finally:
-            if said is not None and who in self._open:
-                self._open.discard(who)
-                self._say({"id": who, **said})
+            line = _line({"id": who, **_error(error)})
+        except Exception as error:  # noqa: BLE001  nothing that a host sends may end the connection
+            sys.excepthook(type(error), error, error.__traceback__)
+            failed = RefusedError(INTERNAL_ERROR, "hmx-mcp has failed: its log says where")
+            line = _line({"id": who, **_error(failed)})
+        with self._writing:
+            if self._asks(who):
+                del self._open[who]
+                self._write(line)
+
+    def _asks(self, who: str | int) -> bool:
+        """Whether the request of this thread is still to be answered; a later one may have its id."""
+        return self._open.get(who) is threading.current_thread()
 
     def _said(self, who: str | int, method: str, given: Json) -> Json | None:
         """Nothing as long as somebody listens."""
@@ -144,17 +164,24 @@ class Stdio:
         if uris:
             heard["resourceSubscriptions"] = uris
         self._tell("notifications/subscriptions/acknowledged", {"notifications": heard, **about})
-        if who not in self._open:
+        if not self._asks(who):
             self._watching.leave(who)  # it was cancelled meanwhile
 
     def _tell(self, method: str, params: Json) -> None:
         self._say({"method": method, "params": params})
 
     def _say(self, message: Json) -> None:
-        line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
-        with self._writing, suppress(OSError):  # a host that has gone; its end of the input follows
+        with self._writing:
+            self._write(_line(message))
+
+    def _write(self, line: bytes) -> None:
+        with suppress(OSError):  # a host that has gone; its end of the input follows
             self._out.write(line)
             self._out.flush()
+
+
+def _line(message: Json) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
 
 
 def _version(given: Json) -> str:
@@ -162,7 +189,8 @@ def _version(given: Json) -> str:
     meta = given.get("_meta")
     version = meta.get(f"{_META}protocolVersion", "") if isinstance(meta, dict) else ""
     if version not in ("", MODERN):
-        data = {"supported": [MODERN], "requested": version}
+        requested = version[:100] if isinstance(version, str) else "no text"  # it may nest too deep to be said again
+        data = {"supported": [MODERN], "requested": requested}
         raise RefusedError(NO_VERSION, f"this server speaks {MODERN}, and older versions after `initialize`", data)
     return str(version)
 

@@ -1,7 +1,7 @@
 """Subscriptions: tells a client of hmx-mcp when a resource it named reads otherwise than before.
 
 Asks the service every LOOK_S, and only while something is subscribed. Over HTTP the server keeps no sessions, so only
-stdio has this. A service that is away changes nothing.
+stdio has this. A service that is away, or answers oddly, changes nothing.
 """
 
 import threading
@@ -34,14 +34,14 @@ class Watching:
                 raise RefusedError(INVALID_PARAMS, f"at most {WATCHED} resources are watched")
             if len(self._listeners) >= WATCHED:
                 raise RefusedError(INVALID_PARAMS, f"at most {WATCHED} subscriptions are open")
+            if not self._looking:
+                threading.Thread(target=self._look, daemon=True).start()
+                self._looking = True
             self._listeners[who] = named, about
             fresh = named - self._seen.keys()
         read = {uri: self._reading(uri, None) for uri in fresh}
         with self._lock:
             self._seen = {**read, **self._seen}
-            if not self._looking:
-                self._looking = True
-                threading.Thread(target=self._look, daemon=True).start()
 
     def leave(self, who: object) -> None:
         with self._lock:
@@ -67,8 +67,10 @@ class Watching:
                             self._tell({"uri": uri, **about})
 
     def _reading(self, uri: str, before: str | None) -> str | None:
-        """What it says now; none if there is no such record."""
+        """What it says now; none if there is no such record. What cannot be read is as before."""
         try:
             return read(self._service, uri)
         except ServiceError as error:
             return None if error.status == 404 else before
+        except Exception:  # noqa: BLE001  an answer that is none of the service's, or a URI that no request can hold
+            return before
