@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hmx_pipeline.kafka.answering import REACHED_S
+
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "hmx"
 HELM = shutil.which("helm") or os.environ.get("HMX_HELM", "helm")
 VERSIONS = ["1.27.0", "1.30.0", "1.33.0", "1.35.0"]
@@ -115,6 +117,16 @@ def test_no_pod_may_do_more_than_it_needs(objects: list[dict[str, Any]]) -> None
         assert container["resources"]["limits"]["memory"]
 
 
+def test_probes_wait_longer_than_a_process_waits_for_redis_or_kafka(objects: list[dict[str, Any]]) -> None:
+    """And what decides whether a pod gets requests is not whether Kafka answers."""
+    probed = [pod["containers"][0] for _, pod, _ in pods(objects) if "readinessProbe" in pod["containers"][0]]
+    assert len(probed) == 3
+    for container in probed:
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert container[probe]["timeoutSeconds"] > REACHED_S
+        assert container["readinessProbe"]["httpGet"]["path"] == "/startupz"
+
+
 def test_secrets_are_files_and_stand_in_no_object(objects: list[dict[str, Any]]) -> None:
     assert not [each for each in objects if each["kind"] == "Secret"]
     for _, pod, _ in pods(objects):
@@ -186,9 +198,9 @@ def test_prometheus_reaches_a_service_whose_callers_are_narrowed() -> None:
     made = with_values("networkPolicies.serviceFrom[0].ipBlock.cidr=10.0.0.0/8")
     policies = {each["metadata"]["name"]: each["spec"] for each in made if each["kind"] == "NetworkPolicy"}
     (rule,) = policies["hmx-service"]["ingress"]
-    prometheus = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}, "namespaceSelector": {}}
+    prometheus = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}}  # of its own namespace
     assert prometheus in rule["from"]
-    assert {"namespaceSelector": {}} not in rule["from"]
+    assert not [peer for peer in rule["from"] if "namespaceSelector" in peer]
     assert policies["hmx-worker"]["ingress"][0]["from"] == [{"namespaceSelector": {}}]
 
 

@@ -53,6 +53,11 @@ def test_it_serves_before_during_and_after_an_outage_of_kafka_and_redis(
                 is_problem(client.get("/v1/hmx/artifacts", headers=ACME), 503, "redis_unavailable")
 
             refuses()
+            assert not answers(client, "/startupz")
+            with forwarding(redis_port, urlsplit(redis_url).netloc):
+                until(lambda: answers(client, "/startupz"), "started without Kafka")
+                assert client.get("/v1/hmx/artifacts", headers=ACME).status_code == 200
+                assert not answers(client, "/readyz")
             with forwarding(redis_port, urlsplit(redis_url).netloc), forwarding(kafka_port, kafka):
                 until(lambda: answers(client, "/readyz"))
                 assert client.post("/v1/hmx/events", **SENT).status_code == 202
@@ -60,6 +65,7 @@ def test_it_serves_before_during_and_after_an_outage_of_kafka_and_redis(
             until(lambda: not answers(client, "/readyz"))
             is_problem(client.get("/v1/hmx/artifacts", headers=ACME), 503, "redis_unavailable")
             assert answers(client, "/livez")
+            assert answers(client, "/startupz"), "who has started stays started"
         assert process.poll() is None
         assert pipeline.stop("service") == 0
     finally:

@@ -27,7 +27,7 @@ from hmx_pipeline.audit.backup import (
 )
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.clients import Cluster, plain_producer, producer_config, sendable
-from hmx_pipeline.kafka.consumer_lag import owners
+from hmx_pipeline.kafka.consumer_lag import members
 from hmx_pipeline.kafka.topic_files import apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import SettingChange, TopicPlan, TopicSpec, plan
 from hmx_pipeline.settings import Settings
@@ -97,9 +97,9 @@ def _await_no_worker(settings: Settings) -> None:
     """One that runs would process what is restored once more. One that was stopped is a member of the group for a
     while."""
     deadline = time.monotonic() + settings.session_timeout_ms / 1000 + GONE_S
-    while owning := sorted(set(owners(settings).values())):
+    while found := sorted(worker for worker, _ in members(settings)):
         if time.monotonic() > deadline:
-            raise BackupError(f"workers run ({', '.join(owning)}): stop them, and start them once all is restored")
+            raise BackupError(f"workers run ({', '.join(found)}): stop them, and start them once all is restored")
         time.sleep(GONE_S / 10)
 
 

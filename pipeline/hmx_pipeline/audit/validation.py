@@ -8,6 +8,7 @@ import difflib
 from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -161,6 +162,7 @@ class Validator:
         return None
 
 
+@lru_cache(KEPT)
 def _unknown(name: str) -> tuple[str, ...]:
     """Names the type that is meant; empty for a type of agents' own work, whose name needs no vendor."""
     row = event_type(name)

@@ -43,6 +43,9 @@ def dlq(
     Exit code: 0 shown, even if there are none. Example: hmx dlq --limit 1000
     """
     if context.invoked_subcommand is not None:
+        given = {"--tenant": tenant, "--limit": limit, "--show-values": show_values, "--json": as_json}
+        if early := [option for option, value in given.items() if value not in (None, False)]:
+            raise typer.BadParameter(f"{early[0]} stands before replay, which has options of its own after it")
         return
     settings = Settings.load()
     found = [letters for topic in (EVENTS_DLQ, EVIDENCE_DLQ) for letters in _read(settings, topic, tenant, limit)]

@@ -33,7 +33,8 @@ class Receipt(Model):
     positions: dict[str, int]
     """Partition of the log → offset of the erasure."""
     last_copy: dict[str, str]
-    """Topic, or `archive` → when the last copy is deleted at the latest; `never` if its retention is unlimited."""
+    """Topic, or `archive` → when the last copy is deleted at the latest; `never` if its retention is unlimited. In a
+    partition of a compacted topic that gets no record after `at`, it stays until the next one."""
     key: str = ""
     """Public key, hexadecimal."""
     signature: str = ""

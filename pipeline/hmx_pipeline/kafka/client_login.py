@@ -41,7 +41,9 @@ def client_config(kafka: KafkaProfile | str) -> dict[str, Any]:
         if mistaken or error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
             _refused[:] = [(time.monotonic(), profile, error)]
 
-    return {**profile.librdkafka(), "log_level": QUIET, "error_cb": note}
+    # By default a producer's or an admin client's question about a topic creates it, where the cluster allows that.
+    own = {"allow.auto.create.topics": False, "log_level": QUIET, "error_cb": note}
+    return {**profile.librdkafka(), **own}
 
 
 def refusal() -> str:

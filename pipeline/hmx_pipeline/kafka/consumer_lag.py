@@ -24,22 +24,30 @@ _PEEK: Final = {"queued.min.messages": 1, "fetch.queue.backoff.ms": 1, "fetch.me
 """Minimal read-ahead: only the first record of each partition is needed."""
 
 
-def owners(settings: Settings) -> dict[Place, str]:
-    """Returns the worker id of each partition's owner, or its client and host; empty without workers."""
+def members(settings: Settings) -> list[tuple[str, list[Place]]]:
+    """Returns the worker id of each member of the workers' group, or its client and host, and the partitions that it
+    owns: none while it joins or the group rebalances."""
     group, prefix = settings.topic_prefix + GROUP, settings.topic_prefix
     admin = connect(settings.require_kafka())
 
     def ask() -> Any:  # a new cluster makes the group's coordinator when it is first asked
         return admin.describe_consumer_groups([group], request_timeout=ANSWER_S)[group].result()
 
-    return {
-        (where.topic.removeprefix(prefix), where.partition): str(
-            member.group_instance_id or f"{member.client_id}{member.host}"
+    return [
+        (
+            str(member.group_instance_id or f"{member.client_id}{member.host}"),
+            [
+                (where.topic.removeprefix(prefix), where.partition)
+                for where in (member.assignment.topic_partitions if member.assignment is not None else ())
+            ],
         )
         for member in settled(ask).members
-        if member.assignment is not None
-        for where in member.assignment.topic_partitions
-    }
+    ]
+
+
+def owners(settings: Settings) -> dict[Place, str]:
+    """Returns the worker that owns each partition; empty without workers."""
+    return {place: worker for worker, places in members(settings) for place in places}
 
 
 class ConsumerLag:

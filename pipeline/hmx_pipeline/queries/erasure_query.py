@@ -141,8 +141,8 @@ def _marks(settings: Settings) -> Iterator[ErasureMark]:
 
 
 def _last_copies(settings: Settings, at: int) -> dict[str, str]:
-    """Brokers delete whole segments, so the last record of one leaves after the segment's own time, too. The archive's
-    files are written anew when it is next archived."""
+    """Brokers delete whole segments, so the last record of one leaves after the segment's own time, too. They compact a
+    segment only after a later append has closed it. The archive's files are written anew when it is next archived."""
     prefix = settings.topic_prefix
     known = read_cluster(connect(settings.require_kafka()), [prefix + topic for topic in (*_KEPT, *_COMPACTED)]).topics
     found = {}

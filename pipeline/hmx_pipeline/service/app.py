@@ -80,6 +80,7 @@ def create_app(settings: Settings) -> FastAPI:
             "kafka": Check("kafka", log.answers.why_not),
             "redis": Check("redis", lambda: _unreachable(store)),
         }
+        app.state.started = False
         memory = MemoryCheck(settings, store)
         app.state.memory = Check("memory", memory.why_not, MEMORY_KEPT_S)
         app.state.following = Subscriptions(settings)

@@ -120,7 +120,7 @@ async def receipt(request: Request, tenant: str, asked: ErasureRequest, make: Ca
     let_decide(request, asked.subject)
     turns: FairTurns = request.app.state.fingerprints  # it reads all of the tenant's memory, as a fingerprint does
     answer = await turns.run(tenant, _made, request, tenant, asked, make)
-    await request.app.state.erased.forget()  # what this process streams and exports is without it from now on
+    request.app.state.erased.forget()  # what this process streams and exports is without it from now on
     return Response(answer.to_json(), 200 if isinstance(answer, Receipt) else 202, media_type=JSON)
 
 

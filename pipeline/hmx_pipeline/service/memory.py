@@ -1,5 +1,6 @@
 """Memory routes under `/v1/hmx`: context packs, and every source that a pack or an artifact names (HMX-C §1)."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, NamedTuple
@@ -41,6 +42,8 @@ REQUEST_BYTES: Final = 256 * KB
 PAGE: Final = 100
 EXAMINED: Final = 20
 """Pages looked through for one with the words."""
+FORGOTTEN_S: Final = 1.0
+"""Longest time that a 404 waits to tell what retention has taken."""
 
 Subject = Annotated[
     str | None, Query(max_length=ID_BYTES, description="As this subject sees it; empty: as nobody in particular does")
@@ -186,9 +189,12 @@ def _event(
 
 
 async def _gone(request: Request, tenant: str) -> ProblemError:
-    """What an artifact names as its source may have left since; who follows it learns why it is not there."""
-    with suppress(ProblemError):
-        if taken := (await erased_of(request)).retention(tenant):
+    """What an artifact names as its source may have left since; who follows it learns why it is not there, unless
+    Kafka is silent."""
+    with suppress(ProblemError, TimeoutError):
+        async with asyncio.timeout(FORGOTTEN_S):
+            erased = await erased_of(request)
+        if taken := erased.retention(tenant):
             detail = "the tenant has no event with this id, or its retention has taken it"
             return ProblemError(ProblemKind.NOT_FOUND, detail, forgotten=taken)
     return missing(request, "event")

@@ -17,19 +17,24 @@ class TtlCache(Generic[T]):
         self._ask = ask
         self._kept_s = kept_s
         self._times = times
-        self._lock = asyncio.Lock()
         self._answer: tuple[T, float] | None = None
+        self._asking: asyncio.Task[T] | None = None
 
-    async def forget(self) -> None:
+    def forget(self) -> None:
         """Computes the value anew next time."""
-        async with self._lock:
-            self._answer = None
+        self._answer = self._asking = None
 
     async def get(self) -> T:
-        async with self._lock:
-            if self._answer is None or time.monotonic() >= self._answer[1]:
-                began = time.monotonic()
-                answer = await asyncio.to_thread(self._ask)
-                now = time.monotonic()
-                self._answer = answer, now + max(self._kept_s, self._times * (now - began))
+        if self._answer is not None and time.monotonic() < self._answer[1]:
             return self._answer[0]
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._compute())
+        return await asyncio.shield(self._asking)  # a caller that gives up takes it from no other
+
+    async def _compute(self) -> T:
+        began = time.monotonic()
+        answer = await asyncio.to_thread(self._ask)
+        if self._asking is asyncio.current_task():
+            now = time.monotonic()
+            self._answer = answer, now + max(self._kept_s, self._times * (now - began))
+        return answer

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import typer
 from rich.console import Console
+from typer.testing import CliRunner
 
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary
 from hmx_pipeline.cli import dlq, home, status, table
+from hmx_pipeline.cli.app import application
 from hmx_pipeline.queries.dead_letter_policy import ReplayDecision
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.state_tables import PatternRow, SessionRow, SessionSort, in_order
@@ -159,6 +161,15 @@ def test_an_instant_is_taken_as_it_is_and_anything_else_is_refused() -> None:
     for wrong in ("", "2", "h", "2 h", "yesterday", "-2h"):
         with pytest.raises(typer.BadParameter):
             dlq._since(wrong)
+
+
+@pytest.mark.parametrize("given", [["--tenant", "acme"], ["--limit", "5"], ["--show-values"], ["--json"]])
+def test_an_option_of_the_list_is_refused_before_a_replay_which_would_not_heed_it(given: list[str]) -> None:
+    answer = CliRunner().invoke(
+        application("dlq"), ["dlq", *given, "replay"], env={"HMX_KAFKA_BOOTSTRAP": "127.0.0.1:1"}
+    )
+    assert answer.exit_code == 2
+    assert f"{given[0]} stands before replay" in " ".join(answer.output.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("tenant", ["acme", "a; rm -rf ~", "$(id)", "it's `id`"])

@@ -1,5 +1,6 @@
 """`hmx validate` says of every line what the sessions stage would make of it, and why."""
 
+import difflib
 import gzip
 import json
 from pathlib import Path
@@ -87,6 +88,20 @@ def test_content_that_has_not_its_type_s_shape_is_a_warning_and_no_rejection() -
 )
 def test_a_misspelt_type_is_named_with_the_one_that_is_meant(name: str, said: list[str]) -> None:
     assert [*validated([encoded(event(event_type=name))]).notes] == said
+
+
+def test_an_unknown_type_is_compared_once_however_many_lines_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, real = [], difflib.get_close_matches
+
+    def compare(name: str, *rest: Any) -> list[str]:
+        compared.append(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(difflib, "get_close_matches", compare)
+    names = ["sesion.begun", "wether", *["sesion.begun"] * 3]
+    found = validated([encoded(event(event_id=f"e-{n}", event_type=name, sequence=n)) for n, name in enumerate(names)])
+    assert sum(findings.count for findings in found.notes.values()) == len(names)
+    assert compared == names[:2]
 
 
 def test_what_would_be_rejected_is_what_the_stage_rejects() -> None:

@@ -1,13 +1,18 @@
 """Whether Kafka answers: said with its reason, counted by process, asked again only after a while."""
 
+from collections.abc import Callable
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from hmx_pipeline.kafka import answering
 from hmx_pipeline.kafka.answering import KEPT_S, KafkaAnswers
+from hmx_pipeline.kafka.clients import Cluster, plain_producer
+from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.observe.metrics import METRICS
 
 
@@ -66,3 +71,17 @@ def test_a_topic_that_is_gone_or_has_no_leader_is_named(clock: Any) -> None:
     kafka.says = topic(error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     assert "hmx acls" in (KafkaAnswers(lambda: kafka, "events", "of-test").why_not() or "")
     assert gauge() == 0
+
+
+@pytest.mark.parametrize("client", [connect, plain_producer])
+def test_asking_for_a_topic_does_not_create_it(client: Callable[[KafkaProfile], Any]) -> None:
+    """Kafka's default `auto.create.topics.enable=true` lets a producer's question create it; librdkafka's own mock of a
+    broker does the same."""
+    broker = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+    (address,) = (f"{each.host}:{each.port}" for each in broker.list_topics(timeout=10).brokers.values())
+    kafka = KafkaProfile(address)
+    asking = client(kafka)
+    assert "topic lost: " in (KafkaAnswers(lambda: asking, "lost", "of-test").why_not() or "")
+    with closing(Cluster(kafka)) as cluster:
+        assert "topic lost: " in (cluster.answers("lost", "of-test").why_not() or "")
+    assert "lost" not in broker.list_topics(timeout=10).topics

@@ -133,17 +133,19 @@ securityContext:
 {{- end -}}
 
 {{/* {root, process, port}: probes and port of a process. A pod is ready once it has started: one that lags still works,
-     and taking it away would only make the lag worse. The alerts watch lag. */}}
+     and taking it away would only make the lag worse. A service without Kafka still serves packs. Alerts watch both. */}}
 {{- define "hmx.probes" -}}
 ports:
   - {name: http, containerPort: {{ .port }}}
 startupProbe:
   httpGet: {path: /startupz, port: http}
   periodSeconds: 5
+  timeoutSeconds: 5
   failureThreshold: 360
 readinessProbe:
   httpGet: {path: /startupz, port: http}
   periodSeconds: 5
+  timeoutSeconds: 5
 livenessProbe:
   httpGet: {path: /livez, port: http}
   periodSeconds: 10
