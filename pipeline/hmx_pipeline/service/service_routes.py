@@ -117,7 +117,7 @@ async def livez(request: Request) -> Response:
 
 @router.get("/startupz", tags=["health"])
 async def startupz(request: Request) -> Response:
-    """Startup: Redis has answered once, with a whole memory; 503 says what is missing. Packs need no Kafka."""
+    """Startup: Redis has answered once, which packs need; 503 says why it does not."""
     state = request.app.state
     answers = {} if state.started else {"redis": await state.checks["redis"].get()}
     state.started = not any(answers.values())
