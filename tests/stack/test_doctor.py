@@ -78,7 +78,7 @@ def test_a_state_topic_of_an_earlier_release_is_named_and_mended_by_the_command_
     doctor: Doctor, settings: Settings
 ) -> None:
     """It had no bound, so receipts of erasures knew no day on which the last copy goes."""
-    create_topics(settings)
+    create_topics(settings, partitions=None)
     name = settings.topic_prefix + SESSION_STATE
     entry = ConfigEntry("max.compaction.lag.ms", None, incremental_operation=AlterConfigOpType.DELETE)
     topic = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
