@@ -8,13 +8,14 @@ import difflib
 from collections import defaultdict
 from collections.abc import Set
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.audit.record_digests import identity_of
+from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.event_types import AGENT_TYPES, AUDIT, EVENT_TYPES, UNKNOWN_TYPE, event_type
 from hmx_pipeline.contracts.keys import CONTROL_TENANT, session_key, split_key
+from hmx_pipeline.contracts.limits import KB
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.decode import decode
@@ -162,7 +163,7 @@ class Validator:
         return None
 
 
-@lru_cache(KEPT)
+@remembered(256 * KB)
 def _unknown(name: str) -> tuple[str, ...]:
     """Names the type that is meant; empty for a type of agents' own work, whose name needs no vendor."""
     row = event_type(name)
