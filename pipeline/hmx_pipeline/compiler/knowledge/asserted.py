@@ -16,14 +16,25 @@ from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.english import TEXT, Claim
 from hmx_pipeline.compiler.knowledge.pasted import without_pasted
 from hmx_pipeline.compiler.knowledge.rules import LISTED
+from hmx_pipeline.contracts.event_types import Role
+from hmx_pipeline.contracts.evidence import ASSERTED, EXTRACTED, Step
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.segments.masking import shorten
+
+_MESSAGE, _OBSERVATION = Role.MESSAGE, Role.OBSERVATION  # enum lookups are ten times slower
 
 _OWN: Final = re.compile(r"(?:the )?user['’]s ", re.IGNORECASE)
 _DOES: Final = re.compile(r"(?:the )?user (?P<verb>[a-z]+)(?P<rest> .+)", re.IGNORECASE)
 _FIRST: Final = {"is": "am", "has": "have", "does": "do", "was": "was"}
 _SAYS: Final = "is known for"
 _NOTED: Final = "has noted"
+
+
+def asserts(step: Step) -> bool:
+    """Return True if a client or an agent asserts the step's text as facts."""
+    if step.name == EXTRACTED:
+        return step.role is _MESSAGE
+    return step.name == ASSERTED and step.role is _OBSERVATION
 
 
 def asserted(text: str, *, whole: bool = False) -> Iterator[Claim]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted, nothing
 from hmx_pipeline.compiler.knowledge import passing
-from hmx_pipeline.compiler.knowledge.asserted import asserted
+from hmx_pipeline.compiler.knowledge.asserted import asserted, asserts
 from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
@@ -27,14 +27,13 @@ from hmx_pipeline.compiler.knowledge.tellers import first_of_each, last_of_each
 from hmx_pipeline.compiler.knowledge.updates import updates
 from hmx_pipeline.compiler.knowledge.validity import validity
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import ASSERTED, EXTRACTED, Contribution, Segment, SegmentOutcome, Step
+from hmx_pipeline.contracts.evidence import ASSERTED, Contribution, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
 from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, QUORUM, SEGMENT_STATEMENTS, STEP_TEXT
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.pairing import Action
 
 _FEEDBACK, _MESSAGE, _STATE = Role.FEEDBACK, Role.MESSAGE, Role.STATE  # enum lookups are ten times slower
-_OBSERVATION: Final = Role.OBSERVATION
 _FACT: Final = "fact"
 _POLICY: Final = "policy"
 _SPEAKERS: Final = (USER, ASSISTANT)
@@ -128,19 +127,17 @@ def _read(step: Step, owner: str) -> tuple[str, Iterable[Claim]]:
     if step.projected is not None:
         changes = step.role is _STATE
         return EVENT, (_typed(*said)._replace(updates=changes) for said in step.projected.says)
-    extracted = step.role is _MESSAGE and step.name == EXTRACTED
-    remembered = step.role is _OBSERVATION and step.name == ASSERTED
-    text, whole = step.text, len(step.text) < STEP_TEXT
-    if not whole:
-        text = text.rpartition("\n")[0]  # of lines, the last one was cut
-    if not whole and not (text and (extracted or remembered)):
-        return "", ()
+    text, is_asserted = step.text, asserts(step)
+    if len(text) >= STEP_TEXT:
+        text = text.rpartition("\n")[0] if is_asserted else ""  # of lines, the last one was cut
+        if not text:
+            return "", ()
     if owner and step.subject not in ("", owner):
         return QUOTED, ()
     if step.role is _FEEDBACK:
         return USER, _rules_of(comment_text(text))
-    if extracted or remembered:
-        return ASSISTANT, asserted(text, whole=remembered)
+    if is_asserted:
+        return ASSISTANT, asserted(text, whole=step.name == ASSERTED)
     if step.role is not _MESSAGE or step.actor not in _SPEAKERS:
         return "", ()
     by = USER if (who := speaker(text)) else step.actor
@@ -156,8 +153,8 @@ def tells(segment: Segment) -> bool:
     people: set[str] = set()
     owner = segment.whose
     for step in segment.steps:
-        role, text, by_user = step.role, step.text, step.actor == USER
-        if step.projected is not None or step.name == EXTRACTED or (role is _OBSERVATION and step.name == ASSERTED):
+        text, by_user = step.text, step.actor == USER
+        if step.projected is not None or asserts(step):
             return True
         if step.role is _FEEDBACK:
             if step.name.lower() in REJECTS or any(_rules_of(comment_text(text))):

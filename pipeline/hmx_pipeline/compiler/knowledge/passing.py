@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hmx_pipeline.compiler.knowledge import forms
+from hmx_pipeline.compiler.knowledge.asserted import asserts
 from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
 from hmx_pipeline.compiler.knowledge.classifier import scores
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.evidence import ASSERTED, EXTRACTED, Segment
+from hmx_pipeline.contracts.evidence import Segment
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.action_names import EDIT
@@ -53,7 +54,7 @@ class Context:
         """Return True for a claim of the step `at` that is about its request or work. `introduced`: the user had to say
         who they are, so they speak of their own case. What a `customer` says of themselves is of that case alone."""
         if self._steps[at].actor != USER:
-            told = self._steps[at].name in (ASSERTED, EXTRACTED) or self._steps[at].projected is not None
+            told = asserts(self._steps[at]) or self._steps[at].projected is not None
             return not told and self._acted_after(at)
         if claim.memory is Memory.POLICY:
             return claim.loose and self._ordered_once(at, claim.text, introduced=introduced)
