@@ -15,6 +15,10 @@ import jsonschema
 import orjson
 import pytest
 
+from hmx_mcp.answers import OFFERED
+from hmx_mcp.service import Service
+from hmx_mcp.stdio import HANDSHAKE, MODERN, Stdio
+from hmx_mcp.tools import TOOLS
 from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import Blocks, connect
@@ -32,11 +36,6 @@ mcp = pytest.importorskip("mcp", reason="the MCP SDK is in the lock for developm
 
 from mcp.client.streamable_http import streamable_http_client  # noqa: E402  where the SDK is
 from mcp.client.subscriptions import ResourceUpdated  # noqa: E402
-
-from hmx_mcp.answers import OFFERED  # noqa: E402
-from hmx_mcp.service import Service  # noqa: E402
-from hmx_mcp.stdio import HANDSHAKE, MODERN, Stdio  # noqa: E402
-from hmx_mcp.tools import TOOLS  # noqa: E402
 
 SOURCE = Path(__file__).parents[2] / "integrations" / "mcp" / "src"
 NAMES = ("tenant_id", "tenant", "subject_id")

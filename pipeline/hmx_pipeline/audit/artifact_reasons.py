@@ -216,9 +216,8 @@ def _name(pattern: Pattern, contributions: Sequence[Contribution]) -> str:
     bodies = [each.body for each in reversed(contributions)]
     told = (body[name] for body in bodies for name in ("goal", "question", "surface") if body.get(name))
     key = pattern.key.partition(":")[2] or pattern.key
-    return " ".join(
-        str(next(told, key if pattern.type != task_schema.NAME else "a task without a stated goal")).split()
-    )
+    unnamed = "a task without a stated goal" if pattern.type == task_schema.NAME else key
+    return " ".join(str(next(told, unnamed)).split())
 
 
 def _said(needs: Sequence[Need], contradicted: str, newest: Artifact | None, state: PatternState) -> str:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,6 +27,18 @@ METHODS = st.sampled_from(["initialize", "server/discover", "ping", "tools/list"
 
 def away(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
     raise ServiceError("the memory service does not answer")
+
+
+def silent_until(answering: threading.Event) -> tuple[Callable[..., tuple[int, bytes]], list[str]]:
+    """A service that is away, and says so only then; and the paths that it was asked for."""
+    asked: list[str] = []
+
+    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        asked.append(path)
+        assert answering.wait(60)
+        return away(method, path, body)
+
+    return ask, asked
 
 
 def heard(*lines: bytes | dict[str, Any], ask: Any = away) -> list[dict[str, Any]]:
@@ -101,11 +114,7 @@ def test_a_cancelled_call_is_not_answered() -> None:
 
 def test_a_silent_service_holds_up_neither_pings_nor_cancellations() -> None:
     answering = threading.Event()
-
-    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        assert answering.wait(60)
-        return away(method, path, body)
-
+    ask, _ = silent_until(answering)
     out = io.BytesIO()
     host = Stdio(Service(ask, "", "s"), out)
     # each line is heard in turn, so the test ends only if none waits for the service
@@ -125,13 +134,8 @@ def test_a_silent_service_holds_up_neither_pings_nor_cancellations() -> None:
 
 
 def test_calls_that_are_cancelled_again_and_again_leave_a_bounded_number_of_threads() -> None:
-    answering, asked = threading.Event(), []
-
-    def ask(method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        asked.append(path)
-        assert answering.wait(60)
-        return away(method, path, body)
-
+    answering = threading.Event()
+    ask, asked = silent_until(answering)
     out = io.BytesIO()
     host = Stdio(Service(ask, "", "s"), out)
     for who in range(THREADS + 1):
