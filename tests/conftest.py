@@ -48,7 +48,8 @@ def _keep_to_own_ports(worker: str) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Side by side, the files that took longest come first: one that comes last would keep a process busy alone."""
     if hasattr(config, "workerinput"):
-        known = config.cache.get(SECONDS, {}) if config.cache else {}
+        cache = getattr(config, "cache", None)  # none under `-p no:cacheprovider`
+        known = cache.get(SECONDS, {}) if cache else {}
         waits = {item.path for item in items if "servers" in getattr(item, "fixturenames", ())}
         items.sort(key=lambda item: -known.get(_file(item.nodeid), 20.0 if item.path in waits else 0.0))
 

@@ -64,8 +64,8 @@ def upstream(*acts: Act) -> Iterator[str]:
     def do(act: Act, connection: socket.socket) -> None:
         with connection:
             asked = b""
-            while not asked.endswith(b"}"):
-                asked += connection.recv(1 << 16)
+            while not asked.endswith(b"}") and (more := connection.recv(1 << 16)):
+                asked += more
             with suppress(BrokenPipeError, ConnectionResetError):  # it is hung up on
                 act(connection, over)
 

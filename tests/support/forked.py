@@ -68,6 +68,7 @@ class Forked:
 def start(words: Sequence[str], environment: Mapping[str, str], log: Path, seed: int = 0) -> Forked:
     """`hmx` with these words, in a session of its own."""
     connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(120)
     connection.connect(_forking(seed))
     asked = {"words": list(words), "environment": dict(environment), "log": str(log)}
     connection.sendall(json.dumps(asked).encode() + b"\n")
@@ -96,7 +97,8 @@ def _forking(seed: int) -> str:
     @atexit.register
     def end() -> None:
         process.stdin.close()
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(60)
         folder.cleanup()
 
     return path
