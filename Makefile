@@ -9,6 +9,8 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-header --no-annotate --no-emit-index-url --quiet
 # A file's tests share what they start; the long ones come first.
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder -n
+# A test that waits for ever ends the suite, which names it and prints where its threads stand.
+BOUNDED := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
 # The laws of both folds, their stages and the growth of work with size take longer than all else of tests/pure together.
 QUICK := tests/pure $(addprefix --ignore=tests/pure/,laws stages test_growth.py)
 
@@ -35,7 +37,7 @@ mine: venv  ## import your coding agent's transcripts, and show up to ten useful
 	@$(BIN)/hmx mine $(TRANSCRIPTS)
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 3  # most tests with servers wait more than they compute
+	@$(BIN)/python -m pytest $(BOUNDED) $(SIDE_BY_SIDE) 3  # most tests with servers wait more than they compute
 
 check: lint  ## lint, types, import contracts and the quick pure tests: under two minutes on two cores
 	@$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 $(QUICK)

@@ -22,7 +22,7 @@ START_S = 60.0
 def serving(settings: Settings) -> Iterator[httpx.Client]:
     """A client of a service of its own; what it asks for may take as long as an append does."""
     server = HttpServer.of(create_app(settings), port=0)
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
         deadline = time.monotonic() + START_S
@@ -35,7 +35,8 @@ def serving(settings: Settings) -> Iterator[httpx.Client]:
             yield client
     finally:
         server.should_exit = True
-        thread.join()
+        thread.join(START_S)
+        assert not thread.is_alive(), "the service did not stop in time"
 
 
 def is_problem(answer: httpx.Response, status: int, reason: str) -> dict[str, Any]:
