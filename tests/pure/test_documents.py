@@ -16,6 +16,7 @@ from hmx_pipeline.kafka_profile import JAVA_ONLY, NAMES
 from hmx_pipeline.local.jars import KAFKA_VERSION
 from hmx_pipeline.local.kafka import MESSAGE_BYTES
 from hmx_pipeline.settings import Settings
+from tests.support import bill
 from tests.support.documents import DOCS, README, ROOT
 from tests.support.generated import command_of
 
@@ -123,3 +124,8 @@ def test_every_listener_is_advertised_to_those_who_use_it() -> None:
 
 def test_nothing_is_published_beyond_this_machine() -> None:
     assert all(port.startswith("127.0.0.1:") for service in SERVICES.values() for port in service.get("ports", ()))
+
+
+def test_the_bill_of_materials_is_of_the_lock_and_every_licence_is_permissive() -> None:
+    assert bill.FILE.read_text() == bill.document(), "`make docs` writes it anew"
+    assert not [(name, of) for name, of in bill.by_licence().items() if not name or re.search("GPL|SSPL|BUSL", name)]

@@ -6,7 +6,7 @@ A page marks a generated part with `<!-- table: NAME -->` and `<!-- end -->`; `g
 import re
 from pathlib import Path
 
-from tests.support import asyncapi
+from tests.support import asyncapi, bill
 from tests.support.generated import PARTS, ROOT
 
 README = ROOT / "README.md"
@@ -35,3 +35,4 @@ if __name__ == "__main__":
             page.write_text(with_parts(text), encoding="utf-8")
             print(page.relative_to(ROOT))
     asyncapi.FILE.write_text(asyncapi.document(), encoding="utf-8")
+    bill.FILE.write_text(bill.document(), encoding="utf-8")

@@ -36,6 +36,7 @@ from hmx_pipeline.service.hippocortex import learn
 from hmx_pipeline.service.problems import ProblemKind
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.redis_keys import Keys
+from tests.support import bill
 from tests.support.cases import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -334,10 +335,15 @@ def redis_keys() -> str:
     return table(("key", "type", "holds"), sorted(rows))
 
 
+def licences() -> str:
+    return table(("licence", "packages"), ((name, ", ".join(of)) for name, of in bill.by_licence().items()))
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     part.__name__: part
     for part in (
         topics, events, agent_events, artifact_types, sections, schemas, outcomes, effects, reasons, cases, limits,
         requests, metrics, settings, routes, problems, commands, rooms, layers, redis_keys,
+        licences,
     )
 }  # fmt: skip
