@@ -5,6 +5,7 @@ import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +26,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 FIRST_PORT, PORTS_EACH = 10_000, 2_500
 SECONDS = "hmx/seconds"
+_handlers: dict[signal.Signals, Any] = {}
 _outcomes: dict[str, str] = {}
 _seconds: dict[str, float] = {}
 """Of each file."""
@@ -34,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A suite that runs in the background was told to ignore ^C, and whatever it starts would ignore it too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _handlers.update((number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM))
     _keep_to_own_ports(os.environ.get("PYTEST_XDIST_WORKER", ""))
 
 
@@ -56,6 +59,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _file(nodeid: str) -> str:
     return nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """What a command does at a signal must not outlive the test that called it: it would end all others."""
+    yield
+    left = [number for number, handler in _handlers.items() if signal.getsignal(number) is not handler]
+    for number in left:
+        signal.signal(number, _handlers[number])
+    assert not left, "the test left handlers of signals behind"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -51,6 +51,7 @@ class Forked:
             if not select.select([self._connection], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(["hmx"], timeout or 0)
             self.returncode = int(self._said.readline() or -signal.SIGKILL)
+            self._said.close()
             self._connection.close()
         return self.returncode
 
