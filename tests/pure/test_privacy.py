@@ -319,8 +319,8 @@ def test_what_a_contribution_came_from_decides_whether_it_is_erased_and_no_clock
     erased = Erasures([ErasureMark(erasure_id="e1", tenant_id="acme", at=START_MS, marks=marks, partition=3, before=7)])
     for first_at in (0, START_MS, 2**50):
         fields = {"tenant_id": "acme", "session_id": "s1", "first_at": first_at}
-        assert erased.hides_contribution(fields, (3, 6))
-        assert not erased.hides_contribution(fields, (3, 7))
+        assert erased.hides_contribution(fields, (3, 7))
+        assert not erased.hides_contribution(fields, (3, 8))
         assert not erased.hides_contribution(fields, (2, 6))
 
 

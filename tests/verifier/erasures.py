@@ -57,8 +57,8 @@ class Erased(NamedTuple):
         return partition == self.partition and offset < self.before and self.covers(session_id, subject)
 
     def hides_contribution(self, fields: Json, partition: int, offset: int) -> bool:
-        """By the place of the event that brought it about."""
-        return self.hides_episode(partition, offset, fields["session_id"], fields.get("subject", ""))
+        """By the place of the event that brought it about; the erasure itself does so by its time alone."""
+        return self.hides_episode(partition, offset - 1, fields["session_id"], fields.get("subject", ""))
 
     def told(self) -> dict[str, Any]:
         """As it stands on topics."""

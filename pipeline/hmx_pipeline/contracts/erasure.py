@@ -79,7 +79,8 @@ class ErasureMark(Model):
     partition: int
     """Partition of the events topic; each has a mark of its own."""
     before: int
-    """Records of this partition below this offset, and their outputs, are erased if a mark covers them."""
+    """The erasure's own offset. Records of this partition below it, and their outputs, are erased where a mark covers
+    them. So is what contributed at this offset, because its time had come."""
     policy: Annotated[str, Field(exclude_if=lambda policy: not policy)] = ""
     """Of a retention: what the operator set, as `CLASS:DAYSd,…,sessions:COUNT`."""
     cuts: Annotated[Cuts, Field(exclude_if=lambda cuts: not cuts)] = Field(default_factory=dict)

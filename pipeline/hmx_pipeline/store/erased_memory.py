@@ -135,8 +135,9 @@ class Erasures:
         )
 
     def hides_contribution(self, fields: Mapping[str, Any], place: tuple[int, int] | None = None) -> bool:
-        """`place`: partition and offset of the event that made it contribute. Where that is not known, what may be of
-        the erased past is hidden: an event counts as dated a little after it was appended, at the latest."""
+        """`place`: partition and offset of the event that made it contribute. At an erasure's own offset only the clock
+        did, before what it took. Where the place is not known, what may be of the erased past is hidden: an event
+        counts as dated a little after it was appended, at the latest."""
         marks = self._marks.get(fields["tenant_id"])
         if not marks:
             return False
@@ -147,7 +148,7 @@ class Erasures:
             (
                 fields["first_at"] <= mark.at + CLOCK_SKEW_MS
                 if place is None
-                else place[0] == mark.partition and place[1] < mark.before
+                else place[0] == mark.partition and place[1] <= mark.before
             )
             and not names.isdisjoint(covering)
             for mark, names in marks.values()

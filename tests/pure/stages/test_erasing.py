@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.evidence import EvidenceControl
-from hmx_pipeline.contracts.headers import KIND, REASON, header
+from hmx_pipeline.contracts.headers import KIND, REASON, header, origin_of
 from hmx_pipeline.intake.control_records import erase
 from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.stages.segmenting import SEGMENT_IDLE_MS
+from hmx_pipeline.store.erased_memory import Erasures
+from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS, ERASURES, EVENTS_DLQ, EVIDENCE, KNOWLEDGE
 from tests.support.evidence import control, evidence
 from tests.support.inprocess import Ran, barrier_record, law_five, run, sessions_fold, signed
@@ -106,6 +109,19 @@ def test_a_tenants_erasure_does_not_touch_another() -> None:
     result = run(sessions_fold, with_erasure(told, len(told), erasure(ErasedScope.TENANT, "")))
     assert not [key for key in result.state if "acme" in key and not key.startswith("x/")]
     assert [key for key in result.state if key.startswith("s/other/")]
+
+
+def test_what_contributes_by_the_time_of_the_erasure_itself_is_erased_wherever_it_stands() -> None:
+    told = [one for one in events() if one["session_id"] == GONE]
+    before = placed(log(list(enumerate(told))))
+    late = signed(erase(erasure(), 0), 0, len(told), 10 * len(told) + SEGMENT_IDLE_MS)
+    result = run(sessions_fold, [*before, late])
+    (output,) = result.on(ERASURES)
+    erased = Erasures([ErasureMark.model_validate_json(output.value or b"")])
+    contributed = [one for one in result.on(EVIDENCE) if header(one.headers, KIND) == b"contribution"]
+    assert {origin_of(one.headers) for one in contributed} == {(0, len(told))}, "by the erasure's time"
+    kept = [TopicRecord(EVIDENCE, 0, n, one.key or b"", one.value, one.headers) for n, one in enumerate(contributed)]
+    assert all(map(erased.hides, kept))
 
 
 def test_erasures_need_our_signature() -> None:
