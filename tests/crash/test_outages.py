@@ -53,7 +53,9 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 def kill(stack: Stack, name: str) -> None:
     """Once it runs, if it is just being started again."""
     until(lambda: pid(stack, name) is not None, f"{name} runs")
-    os.kill(pid(stack, name) or 0, signal.SIGKILL)
+    number = pid(stack, name)
+    assert number is not None, f"{name} has just ended"
+    os.kill(number, signal.SIGKILL)
 
 
 def pid(stack: Stack, name: str) -> int | None:
