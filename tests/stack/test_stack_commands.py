@@ -36,6 +36,7 @@ def hmx(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
         if name.startswith("HMX_"):
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("hmx_pipeline.cli.stack.end_as_by_interrupt", lambda: None)  # this process is no command
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(application(), arguments)
