@@ -1,6 +1,7 @@
 """`hmx …` within a test, as part of its own pipeline and in a terminal of 80 columns."""
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -13,9 +14,15 @@ from tests.support.pipeline import environment
 
 
 def hmx(settings: Settings, *arguments: object, **options: Any) -> Result:
-    """Nothing of the caller's own settings reaches the command but its folder."""
+    """Nothing of the caller's own settings reaches the command but its folder, and what it does at a signal ends with
+    it."""
     given = {"HMX_STATE": os.environ["HMX_STATE"], **environment(settings), "COLUMNS": "80"}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("HMX_")]:
             patch.delenv(name)
-        return CliRunner().invoke(application(), list(map(str, arguments)), env=given, **options)
+        try:
+            return CliRunner().invoke(application(), list(map(str, arguments)), env=given, **options)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
