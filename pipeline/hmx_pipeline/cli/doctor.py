@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 T = TypeVar("T")
-_OTHERS: Final = {"HMX_API_KEY", "HMX_TENANT", "HMX_SUBJECT", "HMX_SPOOL", "HMX_KAFKA_PORT", "HMX_REDIS_PORT"}
+_OTHERS: Final = {"HMX_TENANT", "HMX_SUBJECT", "HMX_SPOOL", "HMX_KAFKA_PORT", "HMX_REDIS_PORT"}
 """Variables of the clients under integrations/ and of docker-compose.yml."""
 _PROCESSES: Final = ("worker", "materialiser", "service")
 SOON_DAYS: Final = 14
