@@ -15,7 +15,7 @@ from rich.table import Table
 
 from hmx_pipeline.cli.console import OUT, AsJson, as_typed, plain, print_json
 from hmx_pipeline.kafka_profile import ENVIRONMENT, FAMILIES
-from hmx_pipeline.local import stack as local
+from hmx_pipeline.local import state as local
 from hmx_pipeline.local.ports import is_free
 from hmx_pipeline.observe.process_reader import NO_ANSWER, readiness
 from hmx_pipeline.settings import SECRET, Settings, SettingsError, without_password

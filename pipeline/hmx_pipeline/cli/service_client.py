@@ -1,10 +1,12 @@
 """The service as commands ask it: at its address, where one is known, else its routes in this process.
 
-Enters: a route and what is asked of it. Leaves: its answer. Exits with one line if the service refuses or is silent.
-At an address it needs no model, no Redis and no Kafka, so that a command starts at once.
+Enters: a route and what is asked of it. Leaves: its answer. Exits with one line if the service refuses. Raises
+SilentServiceError. At an address it needs no model, no Redis and no Kafka, so that a command starts at once.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NoReturn, Self
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -16,47 +18,56 @@ from hmx_pipeline.settings import Settings
 
 TIMEOUT_S: Final = 30.0
 PAGE: Final = 100
-_FORBIDDEN, _NOT_FOUND, _INVALID = 403, 404, 422
-Ask = Callable[[str, str, bytes | None, Mapping[str, str]], tuple[int, bytes]]
-"""Method, path, body and headers to status and answer."""
+_OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 200, 401, 403, 404, 422
+Answer = tuple[int, bytes]
 
 
-class SilentServiceError(Exception):
-    """The service does not answer; the message says where."""
+class SilentServiceError(ConnectionError):
+    """The message says where it does not answer, and what to do. It quotes no key."""
 
 
 class ServiceClient:
     """`tenant` is whose memory is asked; empty for what concerns all."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._ask = self._over_http if settings.service_url else _in_process(settings)
+        self._send = partial(_over_http, settings.service_url) if settings.service_url else _in_process(settings)
+        self._key = settings.api_key
         self.tenant = ""
 
     @classmethod
     def of(cls, tenant: str | None) -> Self:
         """Asks about this tenant, or about the only one; exits with a list of tenants if that is not clear."""
         service = cls(Settings.load())
-        status, said = service._asked("GET", "tenants", None)
-        if status != _FORBIDDEN:
-            service.tenant = tenant_or_only(service._read(status, said)["tenants"], tenant)
+        answer = service.ask("GET", "tenants")
+        if answer[0] != _FORBIDDEN:
+            service.tenant = tenant_or_only(_read(answer)["tenants"], tenant)
         elif tenant is None:
             fail("the key opens one tenant: name it with --tenant")
         else:
             service.tenant = tenant
         return service
 
+    def ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        """Returns status and body."""
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        if self.tenant:
+            headers["X-HMX-Tenant"] = self.tenant.encode().decode("latin-1")
+        return self._send(method, f"/v1/hmx/{path}", body, headers)
+
     def get(self, path: str, **asked: Any) -> Json:
         given = {name: value for name, value in asked.items() if value not in (None, "")}
-        return self._answer("GET", f"{path}?{urlencode(given, doseq=True)}", None)
+        return _read(self.ask("GET", f"{path}?{urlencode(given, doseq=True)}"))
 
     def post(self, path: str, body: Json) -> Json:
-        return self._answer("POST", path, orjson.dumps({name: at for name, at in body.items() if at is not None}))
+        given = {name: value for name, value in body.items() if value is not None}
+        return _read(self.ask("POST", path, orjson.dumps(given)))
 
     def find(self, kind: str, name: str) -> Json | None:
         """Returns one record; None if there is none."""
-        status, said = self._asked("GET", f"{kind}/{quote(name, safe='')}", None)
-        return None if status == _NOT_FOUND else self._read(status, said)
+        answer = self.ask("GET", f"{kind}/{quote(name, safe='')}")
+        return None if answer[0] == _NOT_FOUND else _read(answer)
 
     def pages(self, path: str, **asked: Any) -> Iterator[Json]:
         cursor: str | None = ""
@@ -64,37 +75,18 @@ class ServiceClient:
             yield (page := self.get(path, limit=PAGE, cursor=cursor, **asked))
             cursor = page.get("cursor")
 
-    def _answer(self, method: str, path: str, body: bytes | None) -> Json:
-        return self._read(*self._asked(method, path, body))
 
-    def _asked(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        headers = {"Content-Type": "application/json"}
-        if self._settings.api_key:
-            headers["Authorization"] = f"Bearer {self._settings.api_key}"
-        if self.tenant:
-            headers["X-HMX-Tenant"] = self.tenant.encode().decode("latin-1")
-        try:
-            return self._ask(method, f"/v1/hmx/{path}", body, headers)
-        except SilentServiceError as error:
-            fail(f"{error}: `hmx status` shows what runs")
-
-    def _over_http(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        return over_http(self._settings.service_url, method, path, body, headers)
-
-    def _read(self, status: int, said: bytes) -> Json:
-        try:
-            value = orjson.loads(said)
-        except orjson.JSONDecodeError:
-            value = None
-        if not isinstance(value, dict):
-            fail(f"{self._settings.service_url} answers without JSON ({status}): HMX_SERVICE_URL names another server")
-        if status >= 400:
-            _refused(status, value)
-        return value
+def told(settings: Settings, path: str) -> Json | None:
+    """Returns an answer of the service; None if it has no address, is silent or refuses: others know it, too."""
+    with suppress(SilentServiceError, orjson.JSONDecodeError):
+        if settings.service_url:
+            status, said = ServiceClient(settings).ask("GET", path)
+            found: Json | None = orjson.loads(said) if status == _OK else None
+            return found
+    return None
 
 
-def over_http(url: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Raises SilentServiceError, whose text quotes no key."""
+def _over_http(url: str, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
     import http.client
 
     try:
@@ -102,19 +94,19 @@ def over_http(url: str, method: str, path: str, body: bytes | None, headers: Map
         kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
         connection = kind(address.hostname or "", address.port, timeout=TIMEOUT_S)
         try:
-            connection.request(method, address.path.rstrip("/") + path, body, dict(headers))
+            connection.request(method, address.path.rstrip("/") + path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
             connection.close()
     except (OSError, http.client.HTTPException) as error:
-        where = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
-        raise SilentServiceError(f"the service at {where} does not answer ({error})") from None
+        where = f"the service at {address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
+        raise SilentServiceError(f"{where} does not answer ({error}): `hmx status` shows what runs") from None
     except ValueError:
         raise SilentServiceError("HMX_SERVICE_URL or HMX_API_KEY is not well formed") from None
 
 
-def _in_process(settings: Settings) -> Ask:
+def _in_process(settings: Settings) -> Any:
     if not settings.redis_url:
         fail("no service: run `hmx up` here, or set HMX_SERVICE_URL=http://host:port")
     from hmx_pipeline.service.in_process import OwnRoutes
@@ -122,7 +114,20 @@ def _in_process(settings: Settings) -> Ask:
     return OwnRoutes(settings).ask
 
 
+def _read(answer: Answer) -> Json:
+    status, said = answer
+    try:
+        value = orjson.loads(said)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        fail(f"the answer {status} is no JSON: HMX_SERVICE_URL names something else than the service")
+    if status >= 400:
+        _refused(status, value)
+    return value
+
+
 def _refused(status: int, problem: Json) -> NoReturn:
     place = f"{problem['path']}: " if "path" in problem else ""
-    key = ". Set HMX_API_KEY to a key of the tenant" if status == 401 else ""
+    key = ". Set HMX_API_KEY to a key of the tenant" if status == _UNAUTHORIZED else ""
     fail(f"{place}{problem.get('detail') or status}{key}", 2 if status == _INVALID else 1)
