@@ -32,7 +32,7 @@ def home() -> None:
     stages, memory = positions(settings, {})
     counted = stages if isinstance(stages, str) else pipeline_status.counted(stages)
     found = told(settings, "tenants")
-    tenants = pipeline_status.explained(lambda: pipeline_status.tenants(settings) if found is None else found)
+    tenants = found if found is not None else pipeline_status.explained(lambda: pipeline_status.tenants(settings))
     components = running["components"] if running is not None else {}
     down = [name for name, it in components.items() if it["state"] not in ("ready", "done")]
     lines = {
