@@ -1,6 +1,8 @@
 """`hmx …` within a test, as part of its own pipeline and in a terminal of 80 columns."""
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,9 +14,11 @@ from hmx_pipeline.settings import Settings
 from tests.support.pipeline import environment
 
 
-def hmx(settings: Settings, *arguments: object, **options: Any) -> Result:
-    """Nothing of the caller's own settings reaches the command but its folder."""
-    given = {"HMX_STATE": os.environ["HMX_STATE"], **environment(settings), "COLUMNS": "80"}
+def hmx(
+    settings: Settings, *arguments: object, more: Mapping[str, str] = MappingProxyType({}), **options: Any
+) -> Result:
+    """Nothing of the caller's own settings reaches the command but its folder; `more` are variables of its own."""
+    given = {"HMX_STATE": os.environ["HMX_STATE"], **environment(settings), "COLUMNS": "80", **more}
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("HMX_")]:
             patch.delenv(name)

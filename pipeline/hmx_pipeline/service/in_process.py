@@ -21,13 +21,17 @@ _HERE: Final[dict[str, Any]] = {
 
 
 class OwnRoutes:
-    """Whoever reads memory's servers with these settings needs no key for what they hold."""
+    """Those of a service that asks for no keys: whoever has these settings may read the servers themselves."""
 
     def __init__(self, settings: Settings) -> None:
         """Raises SettingsError if the address of Kafka or Redis is not set."""
         from hmx_pipeline.service.app import create_app
 
-        self._app = create_app(replace(settings, api_keys="", jwt_issuer="", jwt_audience="", jwt_jwks=""))
+        self._app = create_app(
+            replace(
+                settings, api_keys="", jwt_issuer="", jwt_audience="", jwt_jwks="", openai_upstream="", openai_key=""
+            )
+        )
 
     def ask(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
         given = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
