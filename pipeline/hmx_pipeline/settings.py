@@ -50,7 +50,7 @@ class Settings:
     source_key: str = field(default="", repr=False, metadata=SECRET)
     """The key of the service with which `hmx source otel` sends."""
     service_url: str = ""
-    """Address of the service, as clients reach it. Commands that read memory ask it; unset: they read Redis."""
+    """Address of the service, as clients reach it. Commands ask it; unset: they read Redis themselves."""
     api_key: str = field(default="", repr=False, metadata=SECRET)
     """The key with which commands ask a service that wants one."""
     topic_prefix: str = ""
