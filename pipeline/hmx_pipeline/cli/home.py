@@ -25,7 +25,7 @@ def home() -> None:
     """Shows where things stand and what to do next. Never fails because a part is down: it says which."""
     settings = Settings.load()
     running = local.status(settings.state)
-    if running is None and not settings.kafka_bootstrap:
+    if running is None and not (settings.kafka_bootstrap or settings.service_url):
         OUT.print("Nothing runs in this folder.\n")
         return _advise([*_START, _HELP])
     url = running["service_url"] if running is not None else settings.service_url

@@ -25,7 +25,7 @@ def status(as_json: AsJson = False) -> None:
     """Shows processes, every partition's position and lag in both stages, counters, and the lag of Redis.
 
     Lag is in records, and in seconds as the age of the oldest unread record. Without a stack in this folder, it shows
-    what HMX_KAFKA_BOOTSTRAP, HMX_REDIS_URL and HMX_PROCESSES point to.
+    what HMX_SERVICE_URL, or HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL, and HMX_PROCESSES point to.
 
     Exit code: 0 all healthy, 1 no stack, or something is not ready or too far behind. Example: hmx status --json
     """
@@ -33,7 +33,7 @@ def status(as_json: AsJson = False) -> None:
     running = local.status(settings.state)
     if running is not None:
         running["redis_url"] = without_password(running["redis_url"])
-    if running is None and not settings.kafka_bootstrap:
+    if running is None and not (settings.kafka_bootstrap or settings.service_url):
         fail(no_stack(settings))
     health = running.get("health", {}) if running is not None else settings.addresses()
     said = pipeline_status.processes(health)
@@ -41,7 +41,7 @@ def status(as_json: AsJson = False) -> None:
     if running is None:
         if isinstance(stages, str):
             fail(f"{no_stack(settings)} ({stages})")
-        ERR.print(f"[dim]{as_typed(no_stack(settings))}; showing what Kafka and Redis report[/]")
+        ERR.print(f"[dim]{as_typed(no_stack(settings))}; showing what runs elsewhere[/]")
     if as_json:
         lag = memory if isinstance(memory, str) else {where: at["lag"] for where, at in memory.items()}
         print_json({**(running or {}), "health": said, "stages": stages, "redis": memory, "redis_lag": lag})

@@ -34,9 +34,9 @@ def typed(value: Any, annotation: Any, info: ParameterInfo) -> Any:
     if annotation not in _PLAIN and not (isinstance(annotation, type) and issubclass(annotation, Enum)):
         raise ValueError(annotation)
     found = annotation(value)
-    if (info.min is not None and found < info.min) or (info.max is not None and found > info.max):
-        raise ValueError(value)
-    return found
+    if (info.min is None or found >= info.min) and (info.max is None or found <= info.max):  # NaN is neither
+        return found
+    raise ValueError(value)
 
 
 def without_models() -> None:

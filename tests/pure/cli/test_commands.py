@@ -169,7 +169,7 @@ def test_a_command_that_asks_a_service_loads_nothing_else(words: str, shown: str
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); sys.argv[0] = 'hmx'; main()"
     )
     given = {name: value for name, value in os.environ.items() if not name.startswith("HMX_")}
-    given |= {"HMX_SERVICE_URL": service, "HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "127.0.0.1:1"}
+    given |= {"HMX_SERVICE_URL": service, "HMX_STATE": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code, *words.split()], capture_output=True, text=True, env=given)
     assert (done.returncode, shown in done.stdout) == (0, True), done.stdout + done.stderr
     modules = done.stderr.splitlines()[-1].split()
@@ -206,7 +206,7 @@ def test_what_is_typed_is_taken_or_refused_as_typer_does(words: str, monkeypatch
             name: str,
             count: Annotated[int, typer.Argument(min=1, max=10)],
             colour: Annotated[list[Colour] | None, typer.Option()] = None,
-            ratio: Annotated[float, typer.Option()] = 1.0,
+            ratio: Annotated[float, typer.Option(min=0.1)] = 1.0,
             file: Annotated[Path | None, typer.Option()] = None,
         ) -> None:
             typer.echo(repr((name, count, colour, ratio, file)))
