@@ -50,7 +50,9 @@ class Settings:
     source_key: str = field(default="", repr=False, metadata=SECRET)
     """The key of the service with which `hmx source otel` sends."""
     service_url: str = ""
-    """Address of the service, as clients reach it."""
+    """Address of the service, as clients reach it. Commands ask it; unset: they read Redis themselves."""
+    api_key: str = field(default="", repr=False, metadata=SECRET)
+    """The key with which commands ask a service that wants one."""
     topic_prefix: str = ""
     """Prefix of every topic, group and transactional id, to run several pipelines on one cluster."""
     control_key: str = field(default="", repr=False, metadata=SECRET)
@@ -155,7 +157,8 @@ class Settings:
         """Reads the environment, and what runs here unless told not to. Raises SettingsError for a malformed value."""
         environ = os.environ if environ is None else environ
         state = Path(environ.get("HMX_STATE", ".hmx"))
-        values: dict[str, Any] = {**(_running_stack(state) if running else {}), "state": state}
+        running_stack = _running_stack(state) if running else {}
+        values: dict[str, Any] = {**running_stack, "state": state}
         for each in fields(cls):
             text = _text_of(f"HMX_{each.name.upper()}", environ, secret=each.metadata == SECRET)
             if text is None or each.name in ("state", "kafka_properties"):
@@ -164,6 +167,8 @@ class Settings:
                 values[each.name] = int(text) if each.type is int else text
             except ValueError:
                 raise SettingsError(f"HMX_{each.name.upper()}={text!r} is not a whole number") from None
+        if values.get("redis_url") != running_stack.get("redis_url") and "HMX_SERVICE_URL" not in environ:
+            values.pop("service_url", None)  # it serves another memory
         try:
             properties = load_properties(values.get("kafka_config", ""), environ)
         except ProfileError as error:

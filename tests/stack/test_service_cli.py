@@ -1,15 +1,18 @@
-"""`hmx artifacts` and `hmx pack` on a real Redis; once as a process, else in this one, which costs a tenth."""
+"""`hmx artifacts` and `hmx pack` on a real Redis, with and without a service; once as a process, else in this one."""
 
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from hmx_pipeline.contracts.pack import ContextPack
+from hmx_pipeline.service.api_keys import Grant, Scope, add
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import Blocks, connect
 from hmx_pipeline.store.projection import commands_of
@@ -17,6 +20,7 @@ from hmx_pipeline.store.redis_keys import Keys
 from tests.support.memory import artifact, artifact_as_read, episode, episode_as_read
 from tests.support.own_command import hmx
 from tests.support.pipeline import environment, new_settings
+from tests.support.service import serving
 
 LONG = "A title [bold]in brackets[/] with \x1b[31mcolours and more words than a line of the table has room for"
 
@@ -173,3 +177,60 @@ def test_a_pack_as_text_is_printed_line_by_line(settings: Settings) -> None:
     lines = printed(settings, *asked)["metadata"]["as_text"].split("\n")
     assert len(lines) > 1
     assert len(told.stdout.rstrip("\n").split("\n")) == len(lines)
+
+
+ASKED = [
+    ("artifacts", "--tenant", "acme"),
+    ("artifacts", "00000002", "--tenant", "acme"),
+    ("artifacts", "nope", "--tenant", "acme"),
+    ("artifacts",),
+    ("artifacts", "--tenant", "nobody"),
+    ("knowledge", "list", "--tenant", "acme", "--json"),
+    ("knowledge", "list", "--tenant", "acme", "--since", "yesterday"),
+    ("pack", "one title of colours", "--fill", "budget", "--tenant", "acme", "--text"),
+    ("pack", "q", "--tenant", "acme", "--as-of", "yesterday"),
+]
+
+
+@pytest.mark.parametrize("words", ASKED)
+def test_a_service_that_is_asked_has_the_same_answers(
+    settings: Settings, service: httpx.Client, words: tuple[str, ...]
+) -> None:
+    asked = hmx(settings, *words, more={"HMX_SERVICE_URL": str(service.base_url)})
+    itself = hmx(settings, *words)
+    assert (asked.exit_code, asked.stdout, asked.stderr) == (itself.exit_code, itself.stdout, itself.stderr)
+    assert asked.output
+
+
+def test_a_service_that_is_asked_makes_the_same_pack(settings: Settings, service: httpx.Client) -> None:
+    words = ("pack", "one two title", "--fill", "budget", "--tenant", "acme", "--explain", "--json")
+    asked = json.loads(hmx(settings, *words, more={"HMX_SERVICE_URL": str(service.base_url)}).stdout)
+    itself = printed(settings, *words[:-1])
+    for pack in (asked, itself):
+        del pack["assembly_metadata"]["assembly_duration_ms"], pack["created_at"]
+    assert asked == itself
+
+
+def test_a_service_that_wants_keys_is_shown_one_unless_redis_can_be_read(settings: Settings, tmp_path: Path) -> None:
+    file, words = tmp_path / "keys", ("artifacts", "--tenant", "acme")
+    reads = add(file, Grant("acme", frozenset({Scope.READ})))
+    away = replace(settings, redis_url="")
+    with serving(replace(settings, api_keys=str(file))) as service:
+        url = {"HMX_SERVICE_URL": str(service.base_url), "HMX_STATE": str(tmp_path)}
+        shown = hmx(away, *words, more={**url, "HMX_API_KEY": reads})
+        assert (shown.exit_code, shown.stdout) == (0, hmx(settings, *words).stdout)
+        assert hmx(settings, *words, more=url).stdout == shown.stdout
+        unnamed = hmx(away, "artifacts", more={**url, "HMX_API_KEY": reads})
+        assert (unnamed.exit_code, "name it with --tenant" in unnamed.stderr) == (1, True)
+        others = hmx(away, "artifacts", "--tenant", "globex", more={**url, "HMX_API_KEY": reads})
+        assert (others.exit_code, "globex" not in others.stdout) == (1, True)
+        for more in (url, {**url, "HMX_API_KEY": "hx_live_wrong"}):
+            refused = hmx(away, *words, more=more)
+            assert (refused.exit_code, "HMX_API_KEY" in refused.stderr) == (1, True)
+
+
+def test_without_a_service_it_says_what_to_do(settings: Settings, tmp_path: Path) -> None:
+    silent = hmx(settings, "artifacts", more={"HMX_SERVICE_URL": "http://127.0.0.1:1"})
+    assert (silent.exit_code, "`hmx status` shows what runs" in str(silent.exception)) == (1, True)
+    nowhere = hmx(replace(settings, redis_url=""), "artifacts", more={"HMX_STATE": str(tmp_path)})
+    assert (nowhere.exit_code, "hmx up" in nowhere.stderr) == (1, True)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,10 +15,12 @@ from hmx_pipeline.settings import Settings
 from tests.support.pipeline import environment
 
 
-def hmx(settings: Settings, *arguments: object, **options: Any) -> Result:
-    """Nothing of the caller's own settings reaches the command but its folder, and what it does at a signal ends with
-    it."""
-    given = {"HMX_STATE": os.environ["HMX_STATE"], **environment(settings), "COLUMNS": "80"}
+def hmx(
+    settings: Settings, *arguments: object, more: Mapping[str, str] = MappingProxyType({}), **options: Any
+) -> Result:
+    """Nothing of the caller's own settings reaches the command but its folder; `more` are variables of its own. What it
+    does at a signal ends with it."""
+    given = {"HMX_STATE": os.environ["HMX_STATE"], **environment(settings), "COLUMNS": "80", **more}
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("HMX_")]:

@@ -12,9 +12,9 @@ from typing import Annotated, Final
 import typer
 
 from hmx_pipeline.cli.console import fail
-from hmx_pipeline.contracts.rejections import NewerRecordError
-from hmx_pipeline.settings import SettingsError
+from hmx_pipeline.cli.typed_values import without_models
 
+VERSION: Final = "0.2.0"
 _COMPLETING: Final = "_HMX_COMPLETE"
 """Set by a shell that asks how a line may go on."""
 MODULES: Final = {
@@ -86,11 +86,11 @@ MODULES: Final = {
 def _version(asked: bool) -> None:
     """And whether the modules of `tool.hmx` in pyproject.toml are compiled: one stands for all."""
     if asked:
-        from importlib import metadata, util
+        from importlib.util import find_spec
 
-        spec = util.find_spec("hmx_pipeline.intake.decode")
+        spec = find_spec("hmx_pipeline.intake.decode")
         compiled = spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
-        typer.echo(f"{metadata.version('hmx-pipeline')} ({'compiled' if compiled else 'pure Python'})")
+        typer.echo(f"{VERSION} ({'compiled' if compiled else 'pure Python'})")
         raise typer.Exit
 
 
@@ -104,6 +104,7 @@ def _options(
 def application(asked: str | None = None) -> typer.Typer:
     """The command line; only the module of the command `asked` is imported, because all take a second. Without a name
     all are."""
+    without_models()
     app = typer.Typer(
         name="hmx",
         help="Streaming memory for AI agents: turns HMX events on Kafka into artifacts and context packs.",
@@ -150,17 +151,20 @@ def main() -> None:
 
 def _fixable(error: Exception) -> str:
     """What an operator can mend; empty if nothing. Kafka's clients are loaded if the error is theirs."""
+    from hmx_pipeline.settings import SettingsError
+
     if isinstance(error, SettingsError | ConnectionError | TimeoutError):
         return str(error)
-    if isinstance(error, NewerRecordError):
-        return f"a newer release has written the log: {error}. Run this command in that release"
     if "confluent_kafka" not in sys.modules:
         return ""
     from confluent_kafka import KafkaException
 
+    from hmx_pipeline.contracts.rejections import NewerRecordError
     from hmx_pipeline.kafka.client_login import denied
     from hmx_pipeline.kafka.topic_files import TopicsError
 
+    if isinstance(error, NewerRecordError):
+        return f"a newer release has written the log: {error}. Run this command in that release"
     if isinstance(error, TopicsError):
         return str(error)
     return denied(error.args[0]) or f"Kafka: {error.args[0].str()}" if isinstance(error, KafkaException) else ""

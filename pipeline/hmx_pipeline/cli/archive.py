@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, saying
+from hmx_pipeline.cli.console import OUT, AsJson, Timeout, fail, plain, print_json, saying
 from hmx_pipeline.cli.opened_memory import Tenant, find_artifact, opened, tenant_or_only
-from hmx_pipeline.cli.wait import Timeout, until_in_memory
-from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.cli.wait import until_in_memory
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
@@ -40,8 +40,13 @@ def archive(
 
     settings = Settings.load()
     with opened() as store:
-        chosen = tenant_or_only(store, tenant)
-        found = find_artifact(store, chosen, artifact_id)
+        chosen = tenant_or_only(store.tenants(), tenant)
+        found = find_artifact(
+            chosen,
+            artifact_id,
+            lambda name: store.get_artifact(chosen, name),
+            lambda status: store.all_artifacts(chosen, None, status),
+        )
         if found["status"] == Status.ACTIVE:
             with saying("appending the decision") as say:
                 append_archive(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hmx_pipeline.audit.replay_fold import Progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Longest wait until memory shows it, in seconds.")]
 OUT: Final = Console(highlight=False, emoji=False)
 ERR: Final = Console(stderr=True, highlight=False, emoji=False)
 

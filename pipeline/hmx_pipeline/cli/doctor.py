@@ -15,7 +15,7 @@ from rich.table import Table
 
 from hmx_pipeline.cli.console import OUT, AsJson, as_typed, plain, print_json
 from hmx_pipeline.kafka_profile import ENVIRONMENT, FAMILIES
-from hmx_pipeline.local import stack as local
+from hmx_pipeline.local import state as local
 from hmx_pipeline.local.ports import is_free
 from hmx_pipeline.observe.process_reader import NO_ANSWER, readiness
 from hmx_pipeline.settings import SECRET, Settings, SettingsError, without_password
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 T = TypeVar("T")
-_OTHERS: Final = {"HMX_API_KEY", "HMX_TENANT", "HMX_SUBJECT", "HMX_SPOOL", "HMX_KAFKA_PORT", "HMX_REDIS_PORT"}
+_OTHERS: Final = {"HMX_TENANT", "HMX_SUBJECT", "HMX_SPOOL", "HMX_KAFKA_PORT", "HMX_REDIS_PORT"}
 """Variables of the clients under integrations/ and of docker-compose.yml."""
 _PROCESSES: Final = ("worker", "materialiser", "service")
 SOON_DAYS: Final = 14

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, plain, print_json, saying
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, Timeout, fail, plain, print_json, saying
 from hmx_pipeline.cli.opened_memory import opened
-from hmx_pipeline.cli.wait import Timeout, wait_for_all
+from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.erasure import ErasedScope
 from hmx_pipeline.contracts.receipt import NEVER
 from hmx_pipeline.settings import Settings

@@ -64,7 +64,7 @@ def explain(
     if (artifact_id is None) == (lacking is None):
         fail("give either an artifact ID or --missing WORDS: `hmx artifacts` lists the ids", 2)
     with opened() as store:
-        chosen = tenant_or_only(store, tenant)
+        chosen = tenant_or_only(store.tenants(), tenant)
         found_id = _either(store, chosen, artifact_id) if artifact_id is not None else {}
         known = found_id if "record_id" in found_id else None
         reasons = _reasons(store, chosen, found_id) if "artifact_id" in found_id else None

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 import typer
 from pydantic import ValidationError
 
-from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, first_wrong, plain, print_json, saying
+from hmx_pipeline.cli.console import ERR, OUT, AsJson, Timeout, fail, first_wrong, plain, print_json, saying
 from hmx_pipeline.cli.opened_memory import Tenant, opened, tenant_or_only
-from hmx_pipeline.cli.wait import Timeout, until_in_memory
+from hmx_pipeline.cli.wait import until_in_memory
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.contracts.safe_text import on_one_line
@@ -40,7 +40,7 @@ def export(
     from hmx_pipeline.queries.fingerprint_query import make_fingerprint
 
     with opened() as store:
-        chosen = tenant_or_only(store, tenant)
+        chosen = tenant_or_only(store.tenants(), tenant)
         made = make_fingerprint(store, chosen, tier, agent)
     value = made.to_json() + b"\n"
     if out is None:

@@ -5,8 +5,10 @@ from shlex import quote
 from typing import Any, Final
 
 from hmx_pipeline.cli.console import OUT, as_typed, many, plain
+from hmx_pipeline.cli.service_client import told
+from hmx_pipeline.cli.status import positions
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.local import stack as local
+from hmx_pipeline.local import state as local
 from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.settings import Settings
 
@@ -23,23 +25,24 @@ def home() -> None:
     """Shows where things stand and what to do next. Never fails because a part is down: it says which."""
     settings = Settings.load()
     running = local.status(settings.state)
-    if running is None and not settings.kafka_bootstrap:
+    if running is None and not (settings.kafka_bootstrap or settings.service_url):
         OUT.print("Nothing runs in this folder.\n")
         return _advise([*_START, _HELP])
     url = running["service_url"] if running is not None else settings.service_url
-    counted = pipeline_status.explained(lambda: pipeline_status.counted(pipeline_status.stages(settings, ())))
-    memory = pipeline_status.explained(lambda: pipeline_status.memory(settings))
-    tenants = pipeline_status.explained(lambda: pipeline_status.tenants(settings))
+    stages, memory = positions(settings, {})
+    counted = stages if isinstance(stages, str) else pipeline_status.counted(stages)
+    found = told(settings, "tenants")
+    tenants = found if found is not None else pipeline_status.explained(lambda: pipeline_status.tenants(settings))
     components = running["components"] if running is not None else {}
     down = [name for name, it in components.items() if it["state"] not in ("ready", "done")]
-    told = {
+    lines = {
         "not ready": ", ".join(down),
         "page": f"{url}/" if url else "",
         "events": counted if isinstance(counted, str) else outcomes(counted),
         "memory": memory if isinstance(memory, str) else _behind(memory),
         "tenants": tenants if isinstance(tenants, str) else ", ".join(tenants["tenants"][:5]),
     }
-    for name, said in told.items():
+    for name, said in lines.items():
         if said:
             OUT.print(f"[dim]{name:<10}[/] {plain(said)}")
     OUT.print()

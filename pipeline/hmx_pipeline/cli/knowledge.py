@@ -1,19 +1,14 @@
 """`hmx knowledge`: lists what memory knows, and confirms, corrects or retracts it by an event in the log."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, many, plain, print_json, saying, table
+from hmx_pipeline.cli.console import OUT, AsJson, Timeout, fail, first_wrong, many, plain, print_json, saying, table
 from hmx_pipeline.cli.opened_memory import SHORT, WIDTH, Tenant, find_by_end, opened, tenant_or_only
-from hmx_pipeline.cli.wait import Timeout, until_in_memory
-from hmx_pipeline.contracts.knowledge import HOLDS, Kind, Standing
-from hmx_pipeline.contracts.ruling import RulingVerb
-from hmx_pipeline.contracts.safe_text import on_one_line
-from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
+from hmx_pipeline.cli.service_client import PAGE, ServiceClient
+from hmx_pipeline.contracts.options import Kind, Standing
 from hmx_pipeline.settings import Settings
-
-PAGE: Final = 100
 
 Json = dict[str, Any]
 Record = Annotated[str, typer.Argument(metavar="ID", help="The record: its id or the end of it.")]
@@ -42,25 +37,25 @@ def listed(
 
     Example: hmx knowledge list --kind memory --text address
     """
-    from hmx_pipeline.queries.knowledge_query import KnowledgeFilter, list_knowledge
-
-    wanted = KnowledgeFilter(kind, status or HOLDS, subject, session, agent, text, _time(since), _time(until))
+    service = ServiceClient.of(tenant)
+    asked = {"kind": kind, "status": status, "subject": subject, "session": session, "agent": agent, "text": text}
     found: list[Json] = []
-    with opened() as store:
-        chosen = tenant_or_only(store, tenant)
-        cursor: str | None = ""
-        while cursor is not None and len(found) < limit:
-            page = list_knowledge(store, chosen, wanted, limit - len(found), cursor or None)
-            found += page.records
-            cursor = page.cursor
+    cursor: str | None = ""
+    while cursor is not None and len(found) < limit:
+        wanted = {**asked, "since": since, "until": until, "limit": min(PAGE, limit - len(found)), "cursor": cursor}
+        page = service.get("knowledge", **wanted)
+        found += page["records"]
+        cursor = page.get("cursor")
     if as_json:
-        print_json({"tenant_id": chosen, "records": found, "more": cursor is not None})
+        print_json({"tenant_id": service.tenant, "records": found, "more": cursor is not None})
         return
     rows = [
         (r["kind"], r["status"], f"{r['confidence']:.2f}", r["text"], r.get("subject_id", ""), r["record_id"][-SHORT:])
         for r in found
     ]
-    title = f"{many(len(rows), 'record')} of tenant {plain(chosen)}" + (", and more" if cursor is not None else "")
+    title = f"{many(len(rows), 'record')} of tenant {plain(service.tenant)}" + (
+        ", and more" if cursor is not None else ""
+    )
     OUT.print(table(title, ("kind", "status", "conf", "text", "subject", "id"), rows), width=WIDTH)
 
 
@@ -72,7 +67,7 @@ def confirm(
 
     Exit code: 0 confirmed, 1 no such record, or it cannot be confirmed. Example: hmx knowledge confirm 9d1f02ab
     """
-    _rule(RulingVerb.CONFIRM, record_id, tenant, timeout, as_json, reason=reason)
+    _rule("confirm", record_id, tenant, timeout, as_json, reason=reason)
 
 
 @group.command()
@@ -89,7 +84,7 @@ def correct(
 
     Exit code: 0 corrected, 1 no such record. Example: hmx knowledge correct 9d1f02ab --value "9 Elm Road"
     """
-    _rule(RulingVerb.CORRECT, record_id, tenant, timeout, as_json, text=text, value=value, reason=reason)
+    _rule("correct", record_id, tenant, timeout, as_json, text=text, value=value, reason=reason)
 
 
 @group.command()
@@ -100,17 +95,19 @@ def retract(
 
     Exit code: 0 retracted, 1 no such record. Example: hmx knowledge retract 9d1f02ab --reason "never was true"
     """
-    _rule(RulingVerb.RETRACT, record_id, tenant, timeout, as_json, reason=reason)
+    _rule("retract", record_id, tenant, timeout, as_json, reason=reason)
 
 
-def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_json: bool, **said: str) -> None:
+def _rule(verb: str, asked: str, tenant: str | None, timeout: float, as_json: bool, **said: str) -> None:
     from pydantic import ValidationError
 
+    from hmx_pipeline.cli.wait import until_in_memory
+    from hmx_pipeline.contracts.ruling import RulingVerb
     from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, rule
 
     settings = Settings.load()
     with opened() as store:
-        chosen = tenant_or_only(store, tenant)
+        chosen = tenant_or_only(store.tenants(), tenant)
         record = find_by_end(
             asked,
             lambda name: store.get_knowledge(chosen, name),
@@ -118,7 +115,7 @@ def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_j
             f"tenant {chosen} knows no {asked}; `hmx knowledge list` lists its records",
         )
         try:
-            ruling = rule(settings, record, verb, RulingRequest(**said))
+            ruling = rule(settings, record, RulingVerb(verb), RulingRequest(**said))
         except RulingError as error:
             fail(str(error))
         except ValidationError as error:
@@ -134,12 +131,3 @@ def _rule(verb: RulingVerb, asked: str, tenant: str | None, timeout: float, as_j
     OUT.print(f"{found['status']}: [bold]{plain(found['text'])}[/] [dim]{plain(shown)}[/]", soft_wrap=True)
     if before is not None:
         OUT.print(f"[dim]this replaces an earlier ruling on the record: {plain(before)}[/]")
-
-
-def _time(said: str | None) -> int | None:
-    if said is None:
-        return None
-    instant = parse_instant(said)
-    if instant is None:
-        fail(f"{on_one_line(said)} is no time: write it as 2026-03-14T00:00:00Z", 2)
-    return instant // NS_PER_MS

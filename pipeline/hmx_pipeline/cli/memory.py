@@ -1,43 +1,29 @@
-"""`hmx artifacts` and `hmx pack`: list and show artifacts, and assemble a context pack.
-
-Both read Redis with the same functions as the service, which need not run. Other commands share the `show_…` functions.
-"""
+"""`hmx artifacts` and `hmx pack`: list and show artifacts, and assemble a context pack. Both ask the service."""
 
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 
-from hmx_pipeline.cli.console import OUT, AsJson, fail, first_wrong, many, plain, print_json, table
-from hmx_pipeline.cli.opened_memory import (
-    DROPS,
-    SHORT,
-    WIDTH,
-    Json,
-    Subject,
-    Tenant,
-    find_artifact,
-    opened,
-    tenant_or_only,
-)
-from hmx_pipeline.contracts.artifact import Status
-from hmx_pipeline.contracts.pack import (
+from hmx_pipeline.cli.console import OUT, AsJson, fail, many, plain, print_json, table
+from hmx_pipeline.cli.opened_memory import DROPS, SHORT, WIDTH, Json, Subject, Tenant, find_artifact
+from hmx_pipeline.cli.service_client import ServiceClient
+from hmx_pipeline.contracts.options import (
     ENTRY_MARK,
-    ContextPack,
-    Dropped,
+    NOTHING,
     Filling,
     Past,
     Profile,
     Section,
     SourceType,
+    Status,
     Strategy,
-    WorkflowHints,
 )
 from hmx_pipeline.contracts.safe_text import on_one_line
 
@@ -60,24 +46,21 @@ def artifacts(
 
     Example: hmx artifacts --type failure_playbook
     """
-    with opened() as store:
-        chosen = tenant_or_only(store, tenant)
-        if artifact_id is not None:
-            found = find_artifact(store, chosen, artifact_id)
-            if as_json:
-                print_json(found)
-            else:
-                show_artifact(found)
-            return
-        listed = [
-            artifact
-            for wanted in ((status,) if status else _USUAL)
-            for artifact in store.all_artifacts(chosen, artifact_type, wanted)
-        ]
+    service = ServiceClient.of(tenant)
+
+    def all_of(wanted: Status) -> Iterator[Json]:
+        for page in service.pages("artifacts", status=wanted, type=artifact_type):
+            yield from page["artifacts"]
+
+    if artifact_id is not None:
+        found = find_artifact(service.tenant, artifact_id, partial(service.find, "artifacts"), all_of)
+        print_json(found) if as_json else show_artifact(found)
+        return
+    listed = [artifact for wanted in ((status,) if status else _USUAL) for artifact in all_of(wanted)]
     if as_json:
-        print_json({"tenant_id": chosen, "artifacts": listed})
+        print_json({"tenant_id": service.tenant, "artifacts": listed})
     else:
-        show_artifacts(listed, chosen)
+        show_artifacts(listed, service.tenant)
 
 
 def pack(
@@ -116,42 +99,35 @@ def pack(
 
     Example: hmx pack "How do I deploy to staging?" --tenant acme --budget 1000
     """
-    from hmx_pipeline.queries.context_pack import make_pack
-    from hmx_pipeline.retrieval.pack_request import Lineage, PackRequest
-
-    with opened() as store:
-        chosen = tenant_or_only(store, tenant)
-        try:
-            request = PackRequest(
-                query=query,
-                tenant_id=chosen,
-                token_budget=budget,
-                agent_id=agent,
-                session_id=session,
-                subject_id=subject,
-                sections=section or None,
-                tags=tag or None,
-                strategy=strategy,
-                fill=fill,
-                profile=profile,
-                lineage=Lineage(session_id=from_session, agent_id=from_agent) if from_session or from_agent else None,
-                include=include or None,
-                as_of=as_of,
-                explain=explain,
-                as_text=text,
-                query_vector=None if vector is None else _numbers(vector),
-                query_model=model,
-            )
-        except ValidationError as error:
-            fail(first_wrong(error), 2)
-        made = make_pack(store, request)
+    made = ServiceClient.of(tenant).post(
+        "context-packs",
+        {
+            "query": query,
+            "token_budget": budget,
+            "agent_id": agent,
+            "session_id": session,
+            "subject_id": subject,
+            "sections": section or None,
+            "tags": tag or None,
+            "strategy": strategy,
+            "fill": fill,
+            "profile": profile,
+            "lineage": {"session_id": from_session, "agent_id": from_agent} if from_session or from_agent else None,
+            "include": include or None,
+            "as_of": as_of,
+            "explain": explain,
+            "as_text": text,
+            "query_vector": None if vector is None else _numbers(vector),
+            "query_model": model,
+        },
+    )
     if as_json:
-        print_json(orjson.loads(made.to_json()))
+        print_json(made)
     elif text:
-        OUT.print("\n".join(map(plain, made.metadata["as_text"].split("\n"))), soft_wrap=True)
+        OUT.print("\n".join(map(plain, made["metadata"]["as_text"].split("\n"))), soft_wrap=True)
     else:
         show_pack(made)
-        if not made.entries and not subject:
+        if not made["entries"] and not subject:
             OUT.print("[dim]What people say is private to them: --subject NAME asks for one of them too.[/]")
 
 
@@ -237,76 +213,78 @@ def _line(value: Any) -> str:
     return f"{first} ({'; '.join(rest)})" if first and rest else first or "; ".join(rest)
 
 
-def show_pack(made: ContextPack) -> None:
+def show_pack(made: Json) -> None:
     """Prints entries by section, the token budget, drops with reasons, and the source of everything."""
-    from hmx_pipeline.packs.markdown import NOTHING
-
-    budget, about = made.token_budget, made.assembly_metadata
-    _say(made.query_context, style="bold")
-    filled = round(BAR * budget.used / budget.total_budget)
-    OUT.print(
-        f"[green]{'█' * filled}[/][dim]{'░' * (BAR - filled)}[/] {budget.used:,} of {budget.total_budget:,} tokens"
+    budget, about, metadata = made["token_budget"], made["assembly_metadata"], made["metadata"]
+    used, total = budget["used"], budget["total_budget"]
+    _say(made["query_context"], style="bold")
+    filled = round(BAR * used / total)
+    OUT.print(f"[green]{'█' * filled}[/][dim]{'░' * (BAR - filled)}[/] {used:,} of {total:,} tokens")
+    counts = (
+        f"{about['included_count']} of {about['candidate_count']} candidates in {about['assembly_duration_ms']:.0f} ms"
     )
-    counts = f"{about.included_count} of {about.candidate_count} candidates in {about.assembly_duration_ms:.0f} ms"
-    asked = about.query_classification
-    when = f" about {asked.time_ref}" if asked.time_ref else ""
-    OUT.print(f"[dim]{asked.intent} question{when}, {counts}[/]", soft_wrap=True)
-    why = made.metadata.get("explained", {"entries": (), "drops": ()})
+    asked = about["query_classification"]
+    when = f" about {asked['time_ref']}" if "time_ref" in asked else ""
+    OUT.print(f"[dim]{asked['intent']} question{when}, {counts}[/]", soft_wrap=True)
+    why = metadata.get("explained", {"entries": (), "drops": ()})
     reasons = {one["rank"]: one for one in (*why["entries"], *why["drops"])}
-    if cut := made.metadata.get("memory_cut"):
+    if cut := metadata.get("memory_cut"):
         lost = ", ".join(f"{many(count, 'record')} of {topic}" for topic, count in cut.items())
         OUT.print(f"[yellow]memory lacks {plain(lost)}: retention deleted them before it was filled[/]")
-    if not made.metadata.get("memory_complete", True):
-        percent = made.metadata["memory_filling"]["percent"]
+    if not metadata.get("memory_complete", True):
+        percent = metadata["memory_filling"]["percent"]
         OUT.print(f"[yellow]memory is {percent:g} % filled, so this pack may be incomplete[/]")
     for section in Section:
         _show_section(made, section, reasons)
-    if not made.entries:
+    if not made["entries"]:
         OUT.print(f"\n{NOTHING}")
-    if made.decision_constraints:
+    rules = made.get("decision_constraints", ())
+    if rules:
         OUT.print("\n[bold cyan]rules[/]")
-    for rule in made.decision_constraints or ():
-        _say(rule.constraint, " should  " if rule.override_allowed else "   must  ")
-    if made.workflow_hints is not None:
-        _show_hints(made.workflow_hints, made.metadata.get("precedents", {}))
-    if made.dropped_entries:
+    for rule in rules:
+        _say(rule["constraint"], " should  " if rule["override_allowed"] else "   must  ")
+    if "workflow_hints" in made:
+        _show_hints(made["workflow_hints"], metadata.get("precedents", {}))
+    if dropped := made.get("dropped_entries"):
         OUT.print()
-        _show_drops(made.dropped_entries, budget.dropped_count, reasons)
-    OUT.print(f"\n[dim]pack {made.pack_id}[/]")
+        _show_drops(dropped, budget["dropped_count"], reasons)
+    OUT.print(f"\n[dim]pack {made['pack_id']}[/]")
 
 
-def _show_section(made: ContextPack, section: Section, reasons: Mapping[int, Json]) -> None:
-    entries = [entry for entry in made.entries if entry.section is section]
+def _show_section(made: Json, section: Section, reasons: Mapping[int, Json]) -> None:
+    entries = [entry for entry in made["entries"] if entry["section"] == section]
     if not entries:
         return
-    given = made.token_budget.section_budgets[section]
-    OUT.print(f"\n[bold cyan]{section}[/] [dim]{given.used:,} of {given.budget:,} tokens[/]")
+    given = made["token_budget"]["section_budgets"][section]
+    OUT.print(f"\n[bold cyan]{section}[/] [dim]{given['used']:,} of {given['budget']:,} tokens[/]")
     for entry in entries:
-        _say(entry.content.removeprefix(ENTRY_MARK).lstrip(), f"{entry.rank:>3}  ")
+        _say(entry["content"].removeprefix(ENTRY_MARK).lstrip(), f"{entry['rank']:>3}  ")
         support = ""
-        if entry.source_type is SourceType.ARTIFACT:
-            support = f", conf {entry.provenance.confidence:.2f}, {many(entry.provenance.evidence_count, 'run')}"
-        source = f"{entry.source_type} {plain(entry.source_id)}"
-        OUT.print(f"     [dim]{entry.relevance_score:.2f} {source}{support}[/]", soft_wrap=True)
-        if entry.rank in reasons:
-            OUT.print(f"     [dim]{plain(_why(reasons[entry.rank]))}[/]", soft_wrap=True)
+        if entry["source_type"] == SourceType.ARTIFACT:
+            rests = entry["provenance"]
+            support = f", conf {rests['confidence']:.2f}, {many(rests['evidence_count'], 'run')}"
+        source = f"{entry['source_type']} {plain(entry['source_id'])}"
+        OUT.print(f"     [dim]{entry['relevance_score']:.2f} {source}{support}[/]", soft_wrap=True)
+        if entry["rank"] in reasons:
+            OUT.print(f"     [dim]{plain(_why(reasons[entry['rank']]))}[/]", soft_wrap=True)
 
 
-def _show_hints(hints: WorkflowHints, precedents: Mapping[str, Json]) -> None:
-    if hints.suggested_next_steps:
-        where = f" [dim]step {hints.current_step} of {hints.total_steps}[/]" if hints.total_steps else ""
+def _show_hints(hints: Json, precedents: Mapping[str, Json]) -> None:
+    current, steps = hints.get("current_step"), hints["suggested_next_steps"]
+    if steps:
+        where = f" [dim]step {current} of {hints['total_steps']}[/]" if hints.get("total_steps") else ""
         OUT.print(f"\n[bold cyan]next[/]{where}")
-    number = hints.current_step or 1
-    for step in hints.suggested_next_steps:
-        if step.artifact_id == hints.active_task_schema:
-            _say(step.description, f"{number:>3}  ")
+    number = current or 1
+    for step in steps:
+        if step["artifact_id"] == hints.get("active_task_schema"):
+            _say(step["description"], f"{number:>3}  ")
             number += 1
-        elif step.artifact_id in precedents:
-            session = precedents[step.artifact_id]["session_id"]
-            _say(f"{step.description} (as session {session} did, {step.confidence:.0%})", "  -  ")
+        elif step["artifact_id"] in precedents:
+            session = precedents[step["artifact_id"]]["session_id"]
+            _say(f"{step['description']} (as session {session} did, {step['confidence']:.0%})", "  -  ")
         else:
-            _say(f"{step.description} (helped before)", "  -  ")
-    for blocker in hints.blockers:
+            _say(f"{step['description']} (helped before)", "  -  ")
+    for blocker in hints["blockers"]:
         _say(f"blocked by {blocker}", "     ", style="red")
 
 
@@ -316,18 +294,21 @@ def _why(reason: Json) -> str:
     return f"matches {' '.join(reason['matched']) or 'no word'}; {parts}"
 
 
-def _show_drops(dropped: Sequence[Dropped], count: int, why: Mapping[int, Json]) -> None:
-    reasons = Counter(drop.drop_reason for drop in dropped)
+def _show_drops(dropped: Sequence[Json], count: int, why: Mapping[int, Json]) -> None:
+    reasons = Counter(drop["drop_reason"] for drop in dropped)
     said = ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
     listed = f" (of the best {len(dropped):,})" if count > len(dropped) else ""
-    rows = [(d.rank, d.section, f"{d.relevance_score:.2f}", d.drop_reason, d.source_id) for d in dropped[:DROPS]]
+    rows = [
+        (d["rank"], d["section"], f"{d['relevance_score']:.2f}", d["drop_reason"], d["source_id"])
+        for d in dropped[:DROPS]
+    ]
     columns = ("rank", "section", "score", "reason", "source")
     OUT.print(table(f"{count:,} dropped: {said}{listed}", columns, rows), width=WIDTH)
     for drop in dropped[:DROPS]:
-        if drop.rank in why:
-            told = why[drop.rank]
+        if drop["rank"] in why:
+            told = why[drop["rank"]]
             enough = f"; a budget of {told['budget']:,} tokens includes it" if "budget" in told else ""
-            OUT.print(f"{drop.rank:>5}  [dim]{plain(told['because'] + enough)}[/]", soft_wrap=True)
+            OUT.print(f"{drop['rank']:>5}  [dim]{plain(told['because'] + enough)}[/]", soft_wrap=True)
     if count > len(rows):
         OUT.print(f"[dim]and {count - len(rows):,} more: --json lists {len(dropped):,}[/]")
 

@@ -1,13 +1,13 @@
 """Memory as commands open it: which tenant is asked about, and one record by its id or by the end of it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from hmx_pipeline.cli.console import fail
-from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
@@ -27,7 +27,7 @@ Subject = Annotated[
 
 @contextmanager
 def opened() -> Iterator["Store"]:
-    """Opens memory for reading; exits with one line if it cannot be reached."""
+    """Opens memory in Redis, for what is decided by an event in the log; exits with one line if it can't be reached."""
     from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
     from hmx_pipeline.store.fetch import Store
 
@@ -39,9 +39,8 @@ def opened() -> Iterator["Store"]:
         fail(f"{error} is damaged in Redis and is being restored: run the command again in a few seconds")
 
 
-def tenant_or_only(store: "Store", tenant: str | None) -> str:
-    """Returns the requested tenant, or the only one; otherwise exits with a list of tenants."""
-    known = store.tenants()
+def tenant_or_only(known: Sequence[str], tenant: str | None) -> str:
+    """Returns the requested tenant of those known, or the only one; otherwise exits with a list of tenants."""
     if not known:
         fail("memory is empty: publish events with `hmx publish FILE`, then `hmx wait`")
     if tenant is None and len(known) > 1:
@@ -56,12 +55,14 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(on_one_line, names))
 
 
-def find_artifact(store: "Store", tenant: str, asked: str) -> Json:
+def find_artifact(
+    tenant: str, asked: str, read: Callable[[str], Json | None], listed: Callable[[Status], Iterable[Json]]
+) -> Json:
     """Finds an artifact in any status, by its id or by the end of it."""
     return find_by_end(
         asked,
-        lambda name: store.get_artifact(tenant, name),
-        lambda: (each["artifact_id"] for status in Status for each in store.all_artifacts(tenant, None, status)),
+        read,
+        lambda: (each["artifact_id"] for status in Status for each in listed(status)),
         f"tenant {tenant} has no artifact {asked}; `hmx artifacts` lists them",
     )
 

@@ -10,8 +10,8 @@ import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, as_typed, fail, print_json, saying
 from hmx_pipeline.cli.status import components, no_stack
-from hmx_pipeline.local import stack as local
 from hmx_pipeline.local.process import StackError
+from hmx_pipeline.local.state import status
 from hmx_pipeline.settings import Settings
 
 
@@ -28,13 +28,15 @@ def up(
 
     HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL select existing servers instead. Example: hmx up --nodes 3
     """
+    from hmx_pipeline.local.stack import up as started
+
     settings = Settings.load()
     try:
         if foreground:
             _in_foreground(settings, nodes, small, fresh)
         else:
             with saying("starting") as say:
-                running = local.up(settings.state, nodes=nodes, small=small, fresh=fresh, progress=say)
+                running = started(settings.state, nodes=nodes, small=small, fresh=fresh, progress=say)
             if as_json:
                 print_json(running)
             else:
@@ -51,7 +53,7 @@ def env() -> None:
     Example: eval "$(hmx env)"
     """
     settings = Settings.load()
-    running = local.status(settings.state)
+    running = status(settings.state)
     if running is None:
         fail(no_stack(settings))
     addresses = {"KAFKA": running["kafka_bootstrap"], "SERVICE": running["service_url"]}
@@ -86,8 +88,10 @@ def down() -> None:
 
     Example: hmx down
     """
+    from hmx_pipeline.local.stack import down as stopped
+
     settings = Settings.load()
-    if not local.down(settings.state):
+    if not stopped(settings.state):
         fail(no_stack(settings))
     OUT.print("stopped")
 
@@ -104,9 +108,11 @@ def end_as_by_interrupt() -> None:
 
 def _in_foreground(settings: Settings, nodes: int, small: bool, fresh: bool) -> None:
     end_as_by_interrupt()
-    stack = local.Stack(settings.state, nodes=nodes, pipeline=True, small=small, fresh=fresh, progress=ERR.print)
+    from hmx_pipeline.local.stack import Stack
+
+    stack = Stack(settings.state, nodes=nodes, pipeline=True, small=small, fresh=fresh, progress=ERR.print)
     with stack:
-        running = local.status(settings.state)
+        running = status(settings.state)
         assert running is not None, "this process started it"
         OUT.print(components(running, {}))
         OUT.print("^C stops it.")

@@ -8,8 +8,9 @@ from typing import Any, Final
 import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, as_typed, fail, plain, print_json, table
+from hmx_pipeline.cli.service_client import told
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.local import stack as local
+from hmx_pipeline.local import state as local
 from hmx_pipeline.observe.process_reader import figures
 from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.queries.pipeline_status import Json
@@ -24,7 +25,7 @@ def status(as_json: AsJson = False) -> None:
     """Shows processes, every partition's position and lag in both stages, counters, and the lag of Redis.
 
     Lag is in records, and in seconds as the age of the oldest unread record. Without a stack in this folder, it shows
-    what HMX_KAFKA_BOOTSTRAP, HMX_REDIS_URL and HMX_PROCESSES point to.
+    what HMX_SERVICE_URL, or HMX_KAFKA_BOOTSTRAP and HMX_REDIS_URL, and HMX_PROCESSES point to.
 
     Exit code: 0 all healthy, 1 no stack, or something is not ready or too far behind. Example: hmx status --json
     """
@@ -32,16 +33,15 @@ def status(as_json: AsJson = False) -> None:
     running = local.status(settings.state)
     if running is not None:
         running["redis_url"] = without_password(running["redis_url"])
-    if running is None and not settings.kafka_bootstrap:
+    if running is None and not (settings.kafka_bootstrap or settings.service_url):
         fail(no_stack(settings))
     health = running.get("health", {}) if running is not None else settings.addresses()
     said = pipeline_status.processes(health)
-    stages = pipeline_status.explained(lambda: pipeline_status.stages(settings, figures(health.values())))
-    memory = pipeline_status.explained(lambda: pipeline_status.memory(settings))
+    stages, memory = positions(settings, health)
     if running is None:
         if isinstance(stages, str):
             fail(f"{no_stack(settings)} ({stages})")
-        ERR.print(f"[dim]{as_typed(no_stack(settings))}; showing what Kafka and Redis report[/]")
+        ERR.print(f"[dim]{as_typed(no_stack(settings))}; showing what runs elsewhere[/]")
     if as_json:
         lag = memory if isinstance(memory, str) else {where: at["lag"] for where, at in memory.items()}
         print_json({**(running or {}), "health": said, "stages": stages, "redis": memory, "redis_lag": lag})
@@ -49,6 +49,19 @@ def status(as_json: AsJson = False) -> None:
         _show(running, said, stages, memory)
     if not _well(running, said, stages, memory, settings.ready_lag_s):
         raise typer.Exit(1)
+
+
+def positions(settings: Settings, health: Mapping[str, str]) -> tuple[Json | str, Json | str]:
+    """Returns those of both stages and of Redis, or why they are not known. Without the service, which has them at
+    hand, they are read from Kafka and Redis: status is asked most when parts are down."""
+    if (found := told(settings, "overview")) is not None:
+        problems = iter(found["problems"])
+        stages, memory = (next(problems) if found[name] is None else found[name] for name in ("stages", "memory"))
+        return stages, memory
+    return (
+        pipeline_status.explained(lambda: pipeline_status.stages(settings, figures(health.values()))),
+        pipeline_status.explained(lambda: pipeline_status.memory(settings)),
+    )
 
 
 def no_stack(settings: Settings) -> str:

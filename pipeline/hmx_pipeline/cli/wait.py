@@ -11,8 +11,6 @@ from hmx_pipeline.cli.home import outcomes
 from hmx_pipeline.queries import pipeline_status
 from hmx_pipeline.settings import Settings
 
-Timeout = Annotated[float, typer.Option(min=0.1, help="Longest wait until memory shows it, in seconds.")]
-
 
 def wait(
     timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait, in seconds.")] = 120.0,

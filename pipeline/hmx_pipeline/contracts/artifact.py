@@ -1,7 +1,6 @@
 """HMX-A artifact model, as on `hmx.artifacts.v1`, with the rules of §2, §7, §8, §9 and §12."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -12,7 +11,10 @@ from hmx_pipeline.contracts.canonical import canonical_json, content_hash
 from hmx_pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
 from hmx_pipeline.contracts.event_types import NAMESPACED, namespaced
 from hmx_pipeline.contracts.limits import ARTIFACT_CONTENT_BYTES, ARTIFACT_SOURCES, ARTIFACT_TAGS
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.versions import HMX_VERSION
+
+__all__ = ["Status"]
 
 STANDARD_TYPES = tuple(CONTENTS)
 _TYPE_PATTERN = f"^({'|'.join(STANDARD_TYPES)}|{NAMESPACED})$"
@@ -30,16 +32,6 @@ def _type(name: str) -> str:
 
 
 TypeName = Annotated[str, Field(json_schema_extra={"pattern": _TYPE_PATTERN}), AfterValidator(_type)]
-
-
-class Status(StrEnum):
-    """HMX-A §5."""
-
-    DRAFT = "draft"
-    ACTIVE = "active"
-    SUPERSEDED = "superseded"
-    DEPRECATED = "deprecated"
-    ARCHIVED = "archived"
 
 
 TRANSITIONS: frozenset[tuple[Status, Status]] = frozenset(

@@ -10,15 +10,10 @@ from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
 from hmx_pipeline.contracts.evidence import Pattern
 from hmx_pipeline.contracts.ids import content_id
+from hmx_pipeline.contracts.options import HOLDS, Kind, Standing
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
-
-class Kind(StrEnum):
-    MEMORY = "memory"
-    POLICY = "policy"
-    ENTITY = "entity"
-    RELATION = "relation"
-    CONFLICT = "conflict"
+__all__ = ["HOLDS", "Kind", "Standing"]
 
 
 class Memory(StrEnum):
@@ -52,21 +47,6 @@ class Authority(StrEnum):
 _RANKS = tuple(Authority)
 
 
-class Standing(StrEnum):
-    """Whether a record still holds."""
-
-    ACTIVE = "active"
-    SUPERSEDED = "superseded"
-    """A later record has replaced it."""
-    UNRESOLVED = "unresolved"
-    """A conflict whose sides all stand."""
-    RESOLVED = "resolved"
-    """A conflict that a later statement has settled."""
-    WITHDRAWN = "withdrawn"
-    """Its evidence no longer says so."""
-
-
-HOLDS = (Standing.ACTIVE, Standing.UNRESOLVED)
 SEARCHED = (*HOLDS, Standing.SUPERSEDED)
 """Superseded records are searched too: a pack says why they are excluded, or shows what held before."""
 

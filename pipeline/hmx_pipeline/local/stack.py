@@ -33,8 +33,8 @@ from hmx_pipeline.local.state import (
     control_key,
     holder,
     make_folder,
-    read_stack,
     remove_stack,
+    status,
     write_stack,
 )
 from hmx_pipeline.local.supervisor import Supervisor
@@ -246,11 +246,6 @@ def pipeline_stages(environment: dict[str, str], without: frozenset[str] = froze
             command("service", "serve", port="HMX_SERVICE_PORT"),
         ],
     ]
-
-
-def status(state: Path) -> dict[str, Any] | None:
-    """Returns the content of `stack.json` while a stack runs, else None."""
-    return read_stack(state) if holder(state) is not None else None
 
 
 def up(

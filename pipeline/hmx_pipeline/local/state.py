@@ -81,6 +81,11 @@ def read_stack(state: Path) -> dict[str, Any] | None:
     return stack
 
 
+def status(state: Path) -> dict[str, Any] | None:
+    """Returns the content of `stack.json` while a stack runs, else None."""
+    return read_stack(state) if holder(state) is not None else None
+
+
 def write_stack(state: Path, stack: dict[str, Any]) -> None:
     aside = state / f"{STACK}.{os.getpid()}"
     aside.touch(mode=0o600)  # a Redis that was given has its password in the URL

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hmx_pipeline.contracts.pack import ENTRY_MARK, Section, SourceType
+from hmx_pipeline.contracts.options import ENTRY_MARK, NOTHING, Section, SourceType
 from hmx_pipeline.packs.candidates import EntryCandidate
 from hmx_pipeline.packs.near_duplicates import told, words
 from hmx_pipeline.packs.render import begun
@@ -19,7 +19,6 @@ WORDS: Final = 150
 """Another entry is started while the text has fewer words."""
 SAID: Final = 60
 """Most words of what somebody said, or one long message would be all of the text."""
-NOTHING: Final = "Memory holds nothing that answers this."
 EMPTY: Final = "Memory holds nothing of this tenant: check its name, or publish its events."
 _NEAR: Final = 0.4
 """Least share of the best relevance that an entry needs here."""

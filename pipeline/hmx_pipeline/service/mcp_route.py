@@ -3,23 +3,20 @@
 Each tool asks this service's own routes with the request's own key: so it may do just what the key may do over HTTP.
 """
 
-import asyncio
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import unquote
 
 import anyio
 import anyio.from_thread
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
-from starlette.types import ASGIApp, Message
 
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.service.access import HEADER, Reader, bound_to, holder_of
 from hmx_pipeline.service.api_keys import NAME, digest
 from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.in_process import as_scope, sent
 from hmx_pipeline.service.problems import MEDIA_TYPE, ProblemError, ProblemKind
 
 BODY_BYTES: Final = MB
@@ -38,7 +35,6 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     202: {"description": "A notification was taken"},
     "4XX": {"description": "Not a message of MCP, or a problem (RFC 9457)", "content": {JSON: {}, MEDIA_TYPE: {}}},
 }
-_Sent = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
 
 router: Final = APIRouter()
 
@@ -55,7 +51,7 @@ async def post_mcp(request: Request, tenant: Reader) -> Response:
         await mcp.answer(service, request.app.state.mcp_limiter, scope, receive, send)
 
     async with request.app.state.mcp.of(tenant):
-        status, headers, said = await _sent(answering, dict(request.scope), body)
+        status, headers, said = await sent(answering, dict(request.scope), body)
     kept = {name.decode(): value.decode("latin-1") for name, value in headers if name != b"content-length"}
     return Response(said, status, kept)
 
@@ -84,33 +80,8 @@ class _Routes:
 
     def ask(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         """Waits in the thread that a tool runs in."""
-        place, _, query = path.partition("?")
         headers = [(name, value) for name, value in self._scope["headers"] if name in _PASSED]
-        scope = {
-            **{name: self._scope[name] for name in ("type", "asgi", "http_version", "scheme", "server", "client")},
-            "method": method,
-            "path": unquote(place),
-            "raw_path": place.encode(),
-            "query_string": query.encode(),
-            "headers": [*headers, (b"content-type", JSON.encode())],
-        }
-        status, _, said = anyio.from_thread.run(_sent, self._app, scope, body or b"")
+        about = {name: self._scope[name] for name in ("type", "asgi", "http_version", "scheme", "server", "client")}
+        scope = as_scope(about, method, path, [*headers, (b"content-type", JSON.encode())])
+        status, _, said = anyio.from_thread.run(sent, self._app, scope, body or b"")
         return status, said
-
-
-async def _sent(app: ASGIApp, scope: dict[str, Any], body: bytes) -> _Sent:
-    """Returns what an application answers to a request with this body."""
-    start: dict[str, Any] = {}
-    bodies, said = [body], bytearray()
-
-    async def receive() -> Message:
-        if not bodies:
-            await asyncio.Event().wait()  # the request has ended, and nobody hangs up
-        return {"type": "http.request", "body": bodies.pop(), "more_body": False}
-
-    async def send(message: Message) -> None:
-        start.update(message if message["type"] == "http.response.start" else {})
-        said.extend(message.get("body", b""))
-
-    await app(scope, receive, send)
-    return start["status"], start["headers"], bytes(said)

@@ -16,7 +16,7 @@ import pytest
 from msgspec import structs
 from rich.text import Text
 
-from hmx_pipeline.cli import archive, console, table, watch
+from hmx_pipeline.cli import archive, console, opened_memory, table, watch
 from hmx_pipeline.cli import memory as commands
 from hmx_pipeline.cli.console import ERR, OUT, fail, plain, print_json
 from hmx_pipeline.contracts.pack import WorkflowHints
@@ -62,14 +62,14 @@ def hostile(text: str) -> dict[str, Any]:
     return orjson.loads(made.to_json())
 
 
-def memory(*tenants: str) -> Store:
-    return cast("Store", SimpleNamespace(tenants=lambda: list(tenants), get_artifact=lambda *_: None))
+def memory() -> Store:
+    return cast("Store", SimpleNamespace(get_artifact=lambda *_: None))
 
 
 @pytest.mark.parametrize("text", ALL)
 def test_a_message_is_one_line_whatever_it_quotes(terminal: Terminal, text: str) -> None:
     with pytest.raises(SystemExit):
-        commands.tenant_or_only(memory(text, "acme"), f"not {text}")
+        opened_memory.tenant_or_only([text, "acme"], f"not {text}")
     check(terminal(), text, 2)
     assert terminal().count("\n") == 1
 
@@ -77,7 +77,7 @@ def test_a_message_is_one_line_whatever_it_quotes(terminal: Terminal, text: str)
 @pytest.mark.parametrize("text", ALL)
 def test_the_tenants_to_choose_from_are_one_line(terminal: Terminal, text: str) -> None:
     with pytest.raises(SystemExit):
-        commands.tenant_or_only(memory(text, "acme"), None)
+        opened_memory.tenant_or_only([text, "acme"], None)
     check(terminal(), text)
     assert terminal().count("\n") == 1
 
@@ -100,7 +100,7 @@ def test_a_pack_is_text(terminal: Terminal, text: str) -> None:
     request = PackRequest(query=f"how to deploy {text}", tenant_id="acme", explain=True)
     made = assemble(request, plan(request), replace(fetched(), episodes=tuple(held)))
     hints = WorkflowHints(suggested_next_steps=[], blockers=[f"x {text}"])
-    commands.show_pack(made.model_copy(update={"workflow_hints": hints}))
+    commands.show_pack(orjson.loads(made.model_copy(update={"workflow_hints": hints}).to_json()))
     assert made.entries
     assert made.dropped_entries
     check(terminal(), "deploy")
@@ -136,7 +136,7 @@ def test_markup_goes_on_behind_what_others_wrote(text: str) -> None:
 @pytest.mark.parametrize("text", ALL)
 def test_a_refusal_names_artifacts_on_one_line(terminal: Terminal, text: str) -> None:
     with pytest.raises(SystemExit):
-        archive._refuse(memory("acme"), "acme", hostile(text) | {"status": "archived", "metadata": {}})
+        archive._refuse(memory(), "acme", hostile(text) | {"status": "archived", "metadata": {}})
     check(terminal(), text)
     assert terminal().count("\n") == 1
 

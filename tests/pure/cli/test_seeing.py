@@ -1,8 +1,10 @@
 """What status, tables and dead letters print: within 100 columns however large the numbers, and nothing unescaped."""
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +72,31 @@ def test_where_the_demo_runs_and_no_other_stack_it_is_named(monkeypatch: pytest.
     assert status.no_stack(settings) == "no stack runs in .hmx: start one with `hmx up`"
     monkeypatch.setattr(status.local, "status", lambda state: {} if state == status.DEMO else None)
     assert status.no_stack(settings).endswith("that of the demo runs: export HMX_STATE=.hmx/demo")
+
+
+def test_the_service_of_a_stack_is_not_asked_about_another_memory(tmp_path: Path) -> None:
+    stack = {"kafka_bootstrap": "k:1", "redis_url": "redis://r:1", "service_url": "http://s:1"}
+    (tmp_path / "stack.json").write_text(json.dumps(stack))
+    (tmp_path / "control.key").write_text("x")
+    own = {"HMX_STATE": str(tmp_path)}
+    assert Settings.load(own).service_url == Settings.load({**own, "HMX_REDIS_URL": "redis://r:1"}).service_url
+    assert Settings.load(own).service_url == "http://s:1"
+    other = {**own, "HMX_REDIS_URL": "redis://other:1"}
+    assert Settings.load(other).service_url == ""
+    assert Settings.load({**other, "HMX_SERVICE_URL": "http://t:1"}).service_url == "http://t:1"
+
+
+@pytest.mark.parametrize(
+    ("stages", "memory", "problems"),
+    [({"sessions": {}}, None, ["Redis away"]), (None, {}, ["Kafka away"]), (None, None, ["Kafka away", "Redis away"])],
+)
+def test_what_the_service_does_not_know_is_told_with_its_reason(
+    stages: Any, memory: Any, problems: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"stages": stages, "memory": memory, "problems": problems}
+    monkeypatch.setattr(status, "told", lambda *_: told)
+    wanted = ("Kafka away" if stages is None else stages, "Redis away" if memory is None else memory)
+    assert status.positions(Settings(), {}) == wanted
 
 
 MEMORY = {"hmx.episodes.v1/0": {"position": LARGE, "lag": 0, "lag_seconds": 0.0}}

@@ -1,0 +1,137 @@
+"""The service as commands ask it: at its address, where one is known, else its routes in this process.
+
+Enters: a route and what is asked of it. Leaves: its answer. Exits with one line if the service refuses. Raises
+SilentServiceError. At an address it needs no model, no Redis and no Kafka, so that a command starts at once.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, NoReturn, Self
+from urllib.parse import quote, urlencode, urlsplit
+
+import orjson
+
+from hmx_pipeline.cli.console import fail
+from hmx_pipeline.cli.opened_memory import Json, tenant_or_only
+from hmx_pipeline.settings import Settings
+
+TIMEOUT_S: Final = 30.0
+PAGE: Final = 100
+_OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 200, 401, 403, 404, 422
+Answer = tuple[int, bytes]
+
+
+class SilentServiceError(ConnectionError):
+    """The message says where it does not answer, and what to do. It quotes no key."""
+
+
+class ServiceClient:
+    """`tenant` is whose memory is asked; empty for what concerns all."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._send = partial(_over_http, settings.service_url) if settings.service_url else _in_process(settings)
+        self._key = settings.api_key
+        self.tenant = ""
+
+    @classmethod
+    def of(cls, tenant: str | None) -> Self:
+        """Asks about this tenant, or about the only one; exits with a list of tenants if that is not clear."""
+        settings = Settings.load()
+        service = cls(settings)
+        answer = service.ask("GET", "tenants")
+        if answer[0] == _UNAUTHORIZED and settings.redis_url and not settings.api_key:
+            service._send = _in_process(settings)  # whoever reaches memory's servers needs no key for what they hold
+            answer = service.ask("GET", "tenants")
+        if answer[0] != _FORBIDDEN:
+            service.tenant = tenant_or_only(_read(answer)["tenants"], tenant)
+        elif tenant is None:
+            fail("the key opens one tenant: name it with --tenant")
+        else:
+            service.tenant = tenant
+        return service
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        """Returns status and body."""
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        if self.tenant:
+            headers["X-HMX-Tenant"] = self.tenant.encode().decode("latin-1")
+        return self._send(method, f"/v1/hmx/{path}", body, headers)
+
+    def get(self, path: str, **asked: Any) -> Json:
+        given = {name: value for name, value in asked.items() if value not in (None, "")}
+        return _read(self.ask("GET", f"{path}?{urlencode(given, doseq=True)}"))
+
+    def post(self, path: str, body: Json) -> Json:
+        given = {name: value for name, value in body.items() if value is not None}
+        return _read(self.ask("POST", path, orjson.dumps(given)))
+
+    def find(self, kind: str, name: str) -> Json | None:
+        """Returns one record; None if there is none."""
+        answer = self.ask("GET", f"{kind}/{quote(name, safe='')}")
+        return None if answer[0] == _NOT_FOUND else _read(answer)
+
+    def pages(self, path: str, **asked: Any) -> Iterator[Json]:
+        cursor: str | None = ""
+        while cursor is not None:
+            yield (page := self.get(path, limit=PAGE, cursor=cursor, **asked))
+            cursor = page.get("cursor")
+
+
+def told(settings: Settings, path: str) -> Json | None:
+    """Returns an answer of the service; None if it has no address, is silent or refuses: others know it, too."""
+    with suppress(SilentServiceError, orjson.JSONDecodeError):
+        if settings.service_url:
+            status, said = ServiceClient(settings).ask("GET", path)
+            found: Json | None = orjson.loads(said) if status == _OK else None
+            return found
+    return None
+
+
+def _over_http(url: str, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+    import http.client
+
+    try:
+        address = urlsplit(url)
+        kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+        connection = kind(address.hostname or "", address.port, timeout=TIMEOUT_S)
+        try:
+            connection.request(method, address.path.rstrip("/") + path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        where = f"the service at {address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
+        raise SilentServiceError(f"{where} does not answer ({error}): `hmx status` shows what runs") from None
+    except ValueError:
+        raise SilentServiceError("HMX_SERVICE_URL or HMX_API_KEY is not well formed") from None
+
+
+def _in_process(settings: Settings) -> Any:
+    if not settings.redis_url:
+        fail("no service: run `hmx up` here, or set HMX_SERVICE_URL=http://host:port")
+    from hmx_pipeline.service.in_process import OwnRoutes
+
+    return OwnRoutes(settings).ask
+
+
+def _read(answer: Answer) -> Json:
+    status, said = answer
+    try:
+        value = orjson.loads(said)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        fail(f"the answer {status} is no JSON: HMX_SERVICE_URL names something else than the service")
+    if status >= 400:
+        _refused(status, value)
+    return value
+
+
+def _refused(status: int, problem: Json) -> NoReturn:
+    place = f"{problem['path']}: " if "path" in problem else ""
+    key = ". Set HMX_API_KEY to a key of the tenant" if status == _UNAUTHORIZED else ""
+    fail(f"{place}{problem.get('detail') or status}{key}", 2 if status == _INVALID else 1)
