@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,10 @@ def test_the_script_keeps_what_it_cannot_deliver_and_sends_it_when_the_service_i
     service: httpx.Client, settings: Settings, tmp_path: Path
 ) -> None:
     spool = tmp_path / "spool"
-    for number in range(3):
+    for number in range(9):
         ran = run_script(spool, "http://127.0.0.1:1", "tell", hook("UserPromptSubmit", "s6", prompt=f"go on {number}"))
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
-    assert len(list(spool.glob("*.json"))) == 3
+    assert len(list(spool.glob("*.json"))) == 9
     assert spool.stat().st_mode & 0o077 == 0
     ran = run_script(spool, str(service.base_url), "tell", hook("UserPromptSubmit", "s6", prompt="deploy staging"))
     assert "check namespace" in json.loads(ran.stdout)["hookSpecificOutput"]["additionalContext"]
@@ -137,8 +138,38 @@ def test_the_script_keeps_what_it_cannot_deliver_and_sends_it_when_the_service_i
     while list(spool.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert list(spool.iterdir()) == []
-    said = sorted(event["content"]["text"] for event in logged(settings, "s6"))
-    assert said == ["deploy staging", "go on 0", "go on 1", "go on 2"]
+    said = [event["content"]["text"] for event in logged(settings, "s6")]
+    assert said == ["deploy staging", *(f"go on {number}" for number in range(9))]
+
+
+@needs_curl
+def test_the_script_has_answered_while_what_waited_is_still_being_sent(tmp_path: Path) -> None:
+    spool, free, first, again = tmp_path / "spool", threading.Event(), threading.Event(), threading.Event()
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            if first.is_set():
+                again.set()
+                free.wait(PATIENCE_S)
+            first.set()
+            self.send_response(200)
+            self.send_header(APPENDED, "yes")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    run_script(spool, "http://127.0.0.1:1", "tell", hook("Stop", "s8"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            run_script(spool, f"http://127.0.0.1:{server.server_port}", "tell", hook("Stop", "s8"))
+            assert again.wait(PATIENCE_S)
+            assert (spool / "lock").exists()
+        finally:
+            free.set()
+            server.shutdown()
 
 
 @needs_curl

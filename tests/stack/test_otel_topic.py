@@ -19,6 +19,7 @@ from hmx_pipeline.kafka.client_login import client_config
 from hmx_pipeline.kafka.clients import plain_producer
 from hmx_pipeline.service.api_keys import Grant, Scope, add
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import GROUP
 from tests.support.own_command import hmx
 from tests.support.pipeline import create_topics, logged, new_settings
 from tests.support.service import serving
@@ -76,6 +77,14 @@ def test_each_export_becomes_events_once_and_what_is_none_is_refused_alone(
     for session in ("k1", "k2", "k3"):
         told = [event["content"]["text"] for event in logged(settings, session)]
         assert told == ["Refund order A7", "Refunded."]
+
+
+def test_it_reads_in_a_group_of_its_own_beside_the_workers(service: httpx.Client, settings: Settings) -> None:
+    topic = topic_of(settings, "beside", [exported("k5")])
+    asked = (topic, "--tenant", "acme")
+    refused = sent(service, settings, *asked, "--consumer-group", GROUP, topic_prefix="")
+    assert (refused.exit_code, "the workers' own group" in refused.output) == (1, True)
+    assert json.loads(sent(service, settings, *asked, topic_prefix="").stdout) == {"events": 1, "refused": 0}
 
 
 def test_log_records_as_json_are_of_whom_the_key_is(settings: Settings, tmp_path: Any) -> None:

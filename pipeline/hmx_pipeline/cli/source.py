@@ -9,6 +9,7 @@ import typer
 
 from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, print_json
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import GROUP
 
 group = typer.Typer(no_args_is_help=True, help="Feeds the events topic from another queue.")
 NATS: Final = "nats://127.0.0.1:4222"
@@ -94,7 +95,7 @@ def otel_command(
     encoding: Annotated[Encoding, typer.Option(help="The exporter's encoding.")] = Encoding.PROTO,
     tenant: Annotated[str, typer.Option(help="The tenant, where the service has no keys.")] = "",
     service: Annotated[str, typer.Option(help="Address of the service; default: HMX_SERVICE_URL.")] = "",
-    consumer_group: Group = "hmx",
+    consumer_group: Group = "hmx-source",
     until_empty: UntilEmpty = False,
     as_json: AsJson = False,
 ) -> None:
@@ -111,6 +112,8 @@ def otel_command(
     service = service or settings.service_url
     if not service.startswith(("http://", "https://")):
         fail("no service to send to: set HMX_SERVICE_URL, or give --service")
+    if consumer_group == settings.topic_prefix + GROUP:
+        fail(f"the workers' own group is {consumer_group}: give another --consumer-group")
     kind = {Encoding.PROTO: "application/x-protobuf", Encoding.JSON: "application/json"}[encoding]
     who = {"Authorization": f"Bearer {settings.source_key}"} if settings.source_key else {"X-HMX-Tenant": tenant}
     stop, health = _running(settings)

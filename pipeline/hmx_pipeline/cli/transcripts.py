@@ -138,9 +138,10 @@ def export(
     again = EventloomImport(tenant)
     for _ in again.events((session, line) for line in lines):
         pass
-    for line in again.report.unreadable:
+    odd = again.report.unreadable + again.report.noted
+    for line in odd:
         ERR.print(f"[yellow]not whole[/] {plain(line)}", soft_wrap=True)
-    if again.report.unreadable:
+    if odd:
         raise typer.Exit(1)
 
 
@@ -204,16 +205,20 @@ def _say(report: ImportReport, sent: int, as_json: bool) -> None:
             "sent": sent,
             "left_out": +report.left_out,
             "unreadable": report.unreadable,
+            "noted": report.noted,
         }
         print_json(told)
         return
     events, sessions = many(report.events.total(), "event"), many(len(report.sessions), "session")
-    title = f"{events} of {sessions}, from {many(report.lines, 'line')}"
-    OUT.print(table(title, ("event type", "events"), report.events.most_common()))
+    done = "sent" if sent else "none sent to Kafka"
+    OUT.print(f"[bold]{events} of {sessions}, from {many(report.lines, 'line')}: {done}[/]")
+    OUT.print(table("", ("event type", "events"), report.events.most_common()))
     if left_out := (+report.left_out).most_common():
         OUT.print(table("Left out", ("what", "count"), left_out))
     for line in report.unreadable:
         ERR.print(f"[yellow]skipped[/] {plain(line)}", soft_wrap=True)
+    for line in report.noted:
+        ERR.print(f"[yellow]note[/] {plain(line)}", soft_wrap=True)
 
 
 def _show(settings: Settings) -> None:

@@ -54,11 +54,17 @@ class ImportReport:
     """What it was → lines, or parts of lines, without an event."""
     unreadable: list[str] = field(default_factory=list)
     """File, line and reason of the first lines that could not be read."""
+    noted: list[str] = field(default_factory=list)
+    """The same of lines that are imported all the same."""
 
     def unread(self, where: str, why: str) -> None:
         self.left_out["lines that cannot be read"] += 1
         if len(self.unreadable) < NAMED:
             self.unreadable.append(f"{where}: {why}")
+
+    def note(self, where: str, why: str) -> None:
+        if len(self.noted) < NAMED:
+            self.noted.append(f"{where}: {why}")
 
 
 class TranscriptImport:

@@ -62,7 +62,7 @@ class EventloomImport:
                 continue
             told, previous = _hashes(record)
             if before != "" and previous != before:
-                self.report.unread(where, "it does not follow the line before it; it is imported all the same")
+                self.report.note(where, "it does not follow the line before it; it is imported all the same")
             before = told
             try:
                 event = self._event(record, line, session, sequence) if told in _sealed(record) else None

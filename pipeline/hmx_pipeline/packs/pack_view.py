@@ -268,10 +268,14 @@ def _document_barred(found: Document, outdated: Mapping[str, Scored[KnowledgeRec
 def _episodes(
     ask: PackQuery, fetched: MemorySnapshot, outdated: Mapping[str, Scored[KnowledgeRecord]]
 ) -> tuple[Scored[Document], ...]:
-    """Score the episodes. One past its time to live is never shown again, not even with `as_of` (HMX-E §2.2)."""
+    """Score the episodes. One past its time to live is never shown again, not even with `as_of` (HMX-E §2.2). An event
+    that came again after its session had forgotten its id is indexed once more, and shown once."""
+    once: dict[tuple[str, str], FoundSource[Document]] = {}
+    for found in fetched.episodes:
+        once.setdefault((found.source.session_id, found.source.event_id), found)
     alive = [
         found
-        for found in fetched.episodes
+        for found in once.values()
         if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest)
     ]
     alive = reranked(ask.request.query, ask.best(alive, EPISODES))

@@ -106,8 +106,10 @@ def test_a_line_that_is_missing_is_named_and_the_rest_imported() -> None:
     lines = chain([{"a": 1}, {"a": 2}, {"a": 3}])
     events, importing = imported([lines[0], lines[2]])
     assert len(events) == 2
-    (told,) = importing.report.unreadable
+    (told,) = importing.report.noted
     assert told.startswith("log.jsonl:2: it does not follow")
+    assert not importing.report.unreadable
+    assert not +importing.report.left_out
 
 
 @pytest.mark.parametrize(

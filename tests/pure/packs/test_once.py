@@ -28,6 +28,12 @@ def test_the_one_that_answers_best_stands_for_all() -> None:
     assert ids(ask(replace(found, episodes=best))) == ["e2"]
 
 
+def test_an_event_that_came_again_long_after_is_one_and_has_no_count() -> None:
+    once, again = ask(fetched(RUNS[:1])), ask(fetched([RUNS[0], RUNS[0]]))
+    assert again.entries == once.entries
+    assert not again.dropped_entries
+
+
 def test_a_wish_in_the_words_of_the_question_is_no_answer() -> None:
     asked = "Is cart 1.4 <live> on the north cluster?\nI need it today"
     again = [episode("again", asked), episode("line", "I need it today!", index=1)]
