@@ -499,3 +499,29 @@ def test_a_tool_beside_the_one_that_failed_is_told_for_what_it_is_given() -> Non
         return found.status
 
     assert [status(), status(scope="all")] == [Status.DRAFT, Status.ACTIVE]
+
+
+def _asked_at_the_desk(number: int, wish: str, *acts: str) -> Script:
+    """What every session at the desk does, and then what only its wish asks for."""
+    one = Script(f"s{number}")
+    one.user(f"I need to {wish} my booking B{number}17")
+    for act in ("get_user", "get_booking", "search_seats", *acts):
+        one.tool(act, arguments=(("booking", f"B{number}17"),))
+    one.feedback("positive")
+    return one
+
+
+def test_wishes_that_foretell_what_is_done_are_several_tasks_however_alike_the_rest_is() -> None:
+    """Some who want the one need the other too, so that no way leads from cluster to cluster without the wish."""
+    runs = [_asked_at_the_desk(n, "cancel", "cancel_booking", *["change_seats"] * (n % 3 == 0)) for n in range(15)]
+    runs += [_asked_at_the_desk(n, "change", "change_seats") for n in range(15, 30)]
+    found = [one.content for one in tasks([run_of(one.segment()) for one in runs]).values()]
+    assert {(one["goals"][0].split(" my")[0], one["tools_used"][-1]) for one in found} == {
+        ("I need to cancel", "cancel_booking"),
+        ("I need to change", "change_seats"),
+    }
+
+
+def test_what_is_done_by_chance_splits_no_task() -> None:
+    runs = [_asked_at_the_desk(n, "change", "change_seats", *["add_note"] * (n % 2)) for n in range(30)]
+    assert len(tasks([run_of(one.segment()) for one in runs])) == 1
