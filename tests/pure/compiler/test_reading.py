@@ -525,3 +525,26 @@ def test_wishes_that_foretell_what_is_done_are_several_tasks_however_alike_the_r
 def test_what_is_done_by_chance_splits_no_task() -> None:
     runs = [_asked_at_the_desk(n, "change", "change_seats", *["add_note"] * (n % 2)) for n in range(30)]
     assert len(tasks([run_of(one.segment()) for one in runs])) == 1
+
+
+def _handed_over(number: int, summary: str) -> Script:
+    one = Script(f"s{number}")
+    one.user(f"Please look after the order W{number}17")
+    one.tool("get_order", arguments=(("order", f"W{number}17"),))
+    one.tool("hand_over", arguments=(("note", summary.format(number)),))
+    one.feedback("positive")
+    return one
+
+
+def test_sentences_that_an_agent_writes_anew_leave_no_step_open() -> None:
+    words = ("lamp", "chair", "table", "shelf", "stool", "couch")
+
+    def found(summary: str) -> list[ArtifactCandidate]:
+        runs = [_handed_over(n, summary.replace("WORD", words[n])) for n in range(6)]
+        runs += [_served(n, wish, (f"{wish}_order", "here")) for wish in ("cancel", "pack") for n in range(6)]
+        made = tasks([run_of(one.segment()) for one in runs]).values()
+        return [one for one in made if "hand_over" in one.content["tools_used"]]
+
+    (one,) = found("The customer wants a WORD and is angry about {}.")
+    assert one.content["slots"]["note"]["source"] == "written"
+    assert found("{}-WORD") == [], "nobody knows which code to give"
