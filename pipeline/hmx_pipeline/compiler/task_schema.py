@@ -92,12 +92,13 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
 
 
 def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
-    """Return True if some step leads to the goal: it is always done, leaves nothing open, and is not usual in all that
-    is done here. If most runs did much more than the steps tell, it stands in the second half
-    of most, or a goal asks for it."""
+    """Return True if some step leads to the goal: it is always done, or mostly and goals in like words say what for,
+    leaves nothing open, and is not usual in all that is done here. If most runs did much more than the steps tell, it
+    stands in the second half of most, or a goal asks for it."""
+    wished = bool(found.goals) and found.alike
     is_course, usual = _is_course(found), frozenset(good[0].body.get("usual", ()))
     clear = filter(_telling if is_course else _settled, found.steps)
-    leads = [step for step in clear if not step.optional and not _is_usual(step, usual)]
+    leads = [step for step in clear if (wished or not step.optional) and not _is_usual(step, usual)]
     if not is_course and 2 * sum(_does_more(run_of(c), found) for c in good) >= len(good):
         later = [run.deeds[len(run.deeds) // 2 :] for run in map(run_of, good)]
         ends = [{simple for deed in deeds for simple in deed.parts(NONE)} for deeds in later]

@@ -548,3 +548,14 @@ def test_sentences_that_an_agent_writes_anew_leave_no_step_open() -> None:
     (one,) = found("The customer wants a WORD and is angry about {}.")
     assert one.content["slots"]["note"]["source"] == "written"
     assert found("{}-WORD") == [], "nobody knows which code to give"
+
+
+def test_what_most_do_for_wishes_in_like_words_leads_to_the_goal() -> None:
+    runs = [_asked_at_the_desk(n, "change", *["change_seats"] * (n % 3 > 0)) for n in range(15)]
+    runs += [_asked_at_the_desk(n, "cancel", "cancel_booking") for n in range(15, 45)]
+    made = [one.content for one in tasks([run_of(one.segment()) for one in runs]).values()]
+    steps = {one["goals"][0]: (one["tools_used"][-1], one["steps"][-1]["optional"]) for one in made}
+    assert steps == {
+        "I need to change my booking <booking>": ("change_seats", True),
+        "I need to cancel my booking <booking>": ("cancel_booking", False),
+    }
