@@ -481,3 +481,13 @@ def test_a_line_that_is_not_whole_is_no_line_to_run() -> None:
     assert made is not None
     assert made["acts"][0][0] == ""
     assert wordlike("echo")
+
+
+def test_a_phrase_that_hardly_anyone_says_is_no_goal_of_the_task() -> None:
+    verbs, things = ("change", "alter", "adjust", "amend", "swap", "edit"), ("lamp", "chair")
+    wishes = [f"I would like to {verb} my {thing} order" for verb in verbs for thing in things]
+    wishes += ["Two roads diverged in a wood"] * 2
+    runs = [run(n, wish, f"order change {ROOMS[n % 6]}") for n, wish in enumerate(wishes)]
+    assert not [goal for goal in learnt(runs).goals if "roads" in goal]
+    odd = [run(n, f"{wish} of mine", f"door open {ROOMS[n]}") for n, wish in enumerate(("Open it", "Unlock", "Let in"))]
+    assert len(learnt(odd).goals) == 3, "where no word is common, each wish may be"
