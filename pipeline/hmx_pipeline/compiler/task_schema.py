@@ -11,7 +11,7 @@ from typing import Any, Final
 from hmx_pipeline.compiler.artifact_text import listed, most_frequent, percent, plural, worked
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, outcomes, tally
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Finding, Need, nothing
-from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, verdict
+from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, share_in_order, verdict
 from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.remedies import Remedy
 from hmx_pipeline.compiler.tasks.slot_texts import described, slot_lines
@@ -33,6 +33,7 @@ _DRAFT_SUCCESSES: Final = 3
 _ACTIVE_SUCCESSES: Final = 5
 _ACTIVE_SESSIONS: Final = 2
 _ACTIVE_BOUND: Final = 0.5
+_IN_ORDER: Final = 0.5
 _MOST: Final = 0.8
 _COMPLEXITY: Final = ((4, "low"), (12, "medium"))
 
@@ -73,6 +74,7 @@ def needs(contributions: Sequence[Contribution]) -> list[Need]:
 def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> list[Need]:
     good = [c for c in contributions if c.outcome is SegmentOutcome.SUCCESS]
     steps = found.steps if found is not None else ()
+    ordered = share_in_order(found, [run_of(c) for c in good]) if found is not None else 0.0
     bound = tally(_verdicts(contributions, found)).bound if found is not None else 0.0
     return [
         Need("successes", len(good), _ACTIVE_SUCCESSES),
@@ -80,6 +82,7 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("bound of success where it was followed", bound, _ACTIVE_BOUND),
         Need("bound of success of all runs", outcomes(contributions).bound, CONTRADICTED),
         Need("steps that the runs have in common", len(steps), 1),
+        Need("successes with the steps in one order", ordered, _IN_ORDER),
         Need("wishes in like words, or steps that are the same each time", int(found is not None and _said(found)), 1),
         Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
     ]
@@ -92,12 +95,13 @@ def _verdicts(contributions: Sequence[Contribution], found: Procedure) -> list[V
 
 
 def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
-    """Return True if some step leads to the goal: it is always done, leaves nothing open, and is not usual in all that
-    is done here. If most runs did much more than the steps tell, it stands in the second half
-    of most, or a goal asks for it."""
+    """Return True if some step leads to the goal: it is always done, or mostly and goals in like words say what for,
+    leaves nothing open, and is not usual in all that is done here. If most runs did much more than the steps tell, it
+    stands in the second half of most, or a goal asks for it."""
+    wished = bool(found.goals) and found.alike
     is_course, usual = _is_course(found), frozenset(good[0].body.get("usual", ()))
     clear = filter(_telling if is_course else _settled, found.steps)
-    leads = [step for step in clear if not step.optional and not _is_usual(step, usual)]
+    leads = [step for step in clear if (wished or not step.optional) and not _is_usual(step, usual)]
     if not is_course and 2 * sum(_does_more(run_of(c), found) for c in good) >= len(good):
         later = [run.deeds[len(run.deeds) // 2 :] for run in map(run_of, good)]
         ends = [{simple for deed in deeds for simple in deed.parts(NONE)} for deeds in later]

@@ -1,5 +1,7 @@
 """Artifacts read like notes: nothing trivial, nothing twice, and an error's own words wherever it has any."""
 
+import pytest
+
 from hmx_pipeline.compiler import failure_playbook
 from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
@@ -499,3 +501,79 @@ def test_a_tool_beside_the_one_that_failed_is_told_for_what_it_is_given() -> Non
         return found.status
 
     assert [status(), status(scope="all")] == [Status.DRAFT, Status.ACTIVE]
+
+
+def _asked_at_the_desk(number: int, wish: str, *acts: str) -> Script:
+    """What every session at the desk does, and then what only its wish asks for."""
+    one = Script(f"s{number}")
+    one.user(f"I need to {wish} my booking B{number}17")
+    for act in ("get_user", "get_booking", "search_seats", *acts):
+        one.tool(act, arguments=(("booking", f"B{number}17"),))
+    one.feedback("positive")
+    return one
+
+
+def test_wishes_that_foretell_what_is_done_are_several_tasks_however_alike_the_rest_is() -> None:
+    """Some who want the one need the other too, so that no way leads from cluster to cluster without the wish."""
+    runs = [_asked_at_the_desk(n, "cancel", "cancel_booking", *["change_seats"] * (n % 3 == 0)) for n in range(15)]
+    runs += [_asked_at_the_desk(n, "change", "change_seats") for n in range(15, 30)]
+    found = [one.content for one in tasks([run_of(one.segment()) for one in runs]).values()]
+    assert {(one["goals"][0].split(" my")[0], one["tools_used"][-1]) for one in found} == {
+        ("I need to cancel", "cancel_booking"),
+        ("I need to change", "change_seats"),
+    }
+
+
+def test_what_is_done_by_chance_splits_no_task() -> None:
+    runs = [_asked_at_the_desk(n, "change", "change_seats", *["add_note"] * (n % 2)) for n in range(30)]
+    assert len(tasks([run_of(one.segment()) for one in runs])) == 1
+
+
+def _handed_over(number: int, summary: str) -> Script:
+    one = Script(f"s{number}")
+    one.user(f"Please look after the order W{number}17")
+    one.tool("get_order", arguments=(("order", f"W{number}17"),))
+    one.tool("hand_over", arguments=(("note", summary.format(number)),))
+    one.feedback("positive")
+    return one
+
+
+def test_sentences_that_an_agent_writes_anew_leave_no_step_open() -> None:
+    words = ("lamp", "chair", "table", "shelf", "stool", "couch")
+
+    def found(summary: str) -> list[ArtifactCandidate]:
+        runs = [_handed_over(n, summary.replace("WORD", words[n])) for n in range(6)]
+        runs += [_served(n, wish, (f"{wish}_order", "here")) for wish in ("cancel", "pack") for n in range(6)]
+        made = tasks([run_of(one.segment()) for one in runs]).values()
+        return [one for one in made if "hand_over" in one.content["tools_used"]]
+
+    (one,) = found("The customer wants a WORD and is angry about {}.")
+    assert one.content["slots"]["note"]["source"] == "written"
+    assert found("{}-WORD") == [], "nobody knows which code to give"
+
+
+def test_what_most_do_for_wishes_in_like_words_leads_to_the_goal() -> None:
+    runs = [_asked_at_the_desk(n, "change", *["change_seats"] * (n % 3 > 0)) for n in range(15)]
+    runs += [_asked_at_the_desk(n, "cancel", "cancel_booking") for n in range(15, 45)]
+    made = [one.content for one in tasks([run_of(one.segment()) for one in runs]).values()]
+    steps = {one["goals"][0]: (one["tools_used"][-1], one["steps"][-1]["optional"]) for one in made}
+    assert steps == {
+        "I need to change my booking <booking>": ("change_seats", True),
+        "I need to cancel my booking <booking>": ("cancel_booking", False),
+    }
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_steps_that_hardly_any_two_sessions_take_in_one_order_are_a_draft(shuffled: bool) -> None:
+    runs = []
+    for number in range(8):
+        one = Script(f"s{number}")
+        one.user(f"Please tidy the room R{number}17")
+        acts = ["open_door", "light_lamp", "sweep_floor", "leave_note"]
+        turns = number % 4 if shuffled else 0
+        for act in acts[turns:] + acts[:turns]:
+            one.tool(act, arguments=(("room", f"R{number}17"),))
+        one.feedback("positive")
+        runs.append(one)
+    (found,) = tasks([run_of(one.segment()) for one in runs]).values()
+    assert found.status is (Status.DRAFT if shuffled else Status.ACTIVE)

@@ -43,6 +43,8 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]], opening: Con
     told = [form for form in forms if len(form) <= _LONGEST and form.count("<") >= most]
     whole = {form: forms[form] for form in told if not _varies(form)} or _masked(told, forms, slots)
     common = Counter(word for run in runs for word in {w for text in run.asked for w in content_words(text)})
+    shared = {word for word, n in common.items() if n >= _SOME * len(runs)}
+    whole = {form: n for form, n in whole.items() if "<" in form or not shared.isdisjoint(_said_words(form))} or whole
     return sorted(whole, key=lambda form: (-whole[form], -_like_others(form, common), len(form), form))[:_SHOWN]
 
 
@@ -130,8 +132,12 @@ def _only_answers(text: str, first: str, values: Mapping[str, str], opening: Con
 
 def _like_others(form: str, often: Mapping[str, int]) -> float:
     """Return in how many runs the words stand that say something, on average."""
-    words = content_words(_SLOT.sub("", form))
+    words = _said_words(form)
     return round(sum(often[word] for word in words) / len(words), 6) if words else 0.0
+
+
+def _said_words(form: str) -> tuple[str, ...]:
+    return content_words(_SLOT.sub("", form))
 
 
 def _form(text: str, values: Mapping[str, str]) -> str:

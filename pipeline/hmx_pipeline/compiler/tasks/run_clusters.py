@@ -3,15 +3,19 @@
 Input: runs as features (`compiler.tasks.task_run`). Output: the runs of each task. The result depends on the set of
 runs only, not on their order, and uses no list of verbs. Each run points to the densest of its neighbours; runs that
 reach the same one form a cluster. Then similar clusters are merged, and each run moves to the most similar cluster. Two
-runs that both did something, but share no action, are never in one task. If a cluster ends before another begins and
-each is the other's nearest, the task changed at that time, and both become one cluster.
+runs that both did something, but share no action, are never in one task. If wishes foretell an action that only some of
+a cluster's runs do, it is split there. If a cluster ends before another begins and each is the other's nearest, the
+task changed at that time, and both become one cluster.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from math import floor, fsum, log2, sqrt
 from typing import Final, NamedTuple
+
+from hmx_pipeline.compiler.association import ContingencyTable, g_squared, tail
 
 _LISTED: Final = 32  # most runs per feature in the index
 _PROBES: Final = 6  # features of each kind that look up candidates: the heaviest
@@ -25,7 +29,11 @@ _ROUNDS: Final = 3
 _SEVERAL: Final = 2  # fewest successful runs of a cluster whose beginning and end are known
 _SUCCEEDS: Final = 0.15  # similarity in actions of a successor, which starts after the other ended
 _LEAST_WEIGHT: Final = 0.25
+_PART: Final = 4  # fewest runs of each part of a cluster that is split
+_CHANCE: Final = 0.01  # highest probability that some word of the wishes goes with some action by chance
 _TELLING: Final = 0.25  # share of the heaviest feature's weight that a probe needs
+_ACT: Final = re.compile(r"d [^ =]+(?: [^-= ][^ =]*)*")
+"""What is done, without options and arguments."""
 
 Weights = Mapping[str, float]
 
@@ -86,12 +94,47 @@ class _Likeness:
             clusters = self._clusters(label)
             index = _index(clusters)
             label = [self._best(side, clusters, index, own) for side, own in zip(self.sides, label, strict=True)]
+        label = self._told_apart(label)
         clusters = self._clusters(label)
         root = self._succeeded(clusters, label)
         found: dict[int, list[str]] = defaultdict(list)
         for run, c in zip(self.runs, label, strict=True):
             found[root.get(c, c)].append(run.name)
         return list(found.values())
+
+    def _told_apart(self, label: Sequence[int]) -> list[int]:
+        """Split clusters whose wishes foretell what is done: they are several tasks that begin alike."""
+        members: dict[int, list[int]] = defaultdict(list)
+        for i, c in enumerate(label):
+            members[c].append(i)
+        found, parts = list(label), list(members.values())
+        while parts:
+            own = parts.pop()
+            if act := self._foretold(own):
+                parts += [[i for i in own if (act in self.runs[i].done) is done] for done in (True, False)]
+            for i in own:
+                found[i] = own[0]
+        return found
+
+    def _foretold(self, own: Sequence[int]) -> str:
+        """Return the action of some of these runs, and mostly of these alone, that goes with a word of their wishes
+        more surely than any other; empty if chance explains it."""
+        having: dict[str, int] = defaultdict(int)
+        for bit, i in enumerate(own):
+            for f in (*self.runs[i].said, *self.runs[i].done):
+                having[f] |= 1 << bit
+        some = {f: n for f, bits in having.items() if _PART <= (n := bits.bit_count()) <= len(own) - _PART}
+        words = [f for f in some if f.startswith("s ")]
+        acts = [f for f, n in some.items() if _ACT.fullmatch(f) and 2 * n >= self.frequency[f]]
+        best = (0.0, "")
+        for act in acts:
+            for word in words:
+                both = (having[act] & having[word]).bit_count()
+                if both * len(own) > some[act] * some[word]:
+                    missed, only = some[act] - both, some[word] - both
+                    table = ContingencyTable(both, only, missed, len(own) - both - only - missed)
+                    best = max(best, (g_squared(table), act))
+        return best[1] if tail(best[0]) * len(acts) * len(words) <= _CHANCE else ""
 
     def _succeeded(self, clusters: Mapping[int, _RunCluster], label: Sequence[int]) -> dict[int, int]:
         """Map a cluster that continues an earlier one to the first of them."""

@@ -26,6 +26,7 @@ _TOLD: Final = {
     "failed": ("is the same as in the failed call", "are the same as in the failed call"),
     "earlier": ("is what an earlier result says", "are what earlier results say"),
     "chosen": ("is one of few", "are each one of few"),
+    "written": ("is a text to write", "are texts to write"),
     "unknown": ("differs each time", "differ each time"),
 }
 """What a pack says of one slot, and of several."""
@@ -83,7 +84,7 @@ def told_source(group: Sequence[Slot], failed: Mapping[str, Set[str]] = MappingP
 
 def like(group: Sequence[Slot]) -> list[str]:
     """Values of a slot: those of several subjects, else their shapes with `x` and `0` for letters and digits."""
-    if group[0].source == "user":
+    if group[0].source in ("user", "written"):
         return []
     values = sorted({v for slot in group for v, _ in slot.pairs if DIGIT.search(v) and len(v) <= _LONGEST})
     choices = next((slot.choices for slot in group if slot.choices), ())

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.change_points import turned
 from hmx_pipeline.compiler.tasks.readings import PART
-from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
+from hmx_pipeline.compiler.tasks.task_run import AROUND, UNSPACED, Run, RunAction
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.contracts.safe_text import as_data
@@ -31,6 +31,9 @@ _ID: Final = 6  # characters from which letters and digits together are an id
 SHOWN_FROM: Final = 3  # values of so many sessions show what they begin with
 DIGIT: Final = re.compile(r"\d")
 LETTER: Final = re.compile(r"[^\W\d_]")
+_SENTENCE: Final = 4  # fewest words of a text that is written anew
+_PLAIN: Final = 0.7
+_TWO: Final = re.compile("..?", re.DOTALL)
 _KEYED: Final = re.compile(r"[:=]\W*$")
 _PARTS: Final = 32
 _SHORT: Final = 2  # letters of an option that is no name
@@ -60,7 +63,7 @@ class Slot:
     name: str
     source: str
     """`goal`, `user` (has a value of their own), `heard` (says it when asked), `earlier` (a result), `chosen` (one of
-    few) or `unknown`."""
+    few), `written` (sentences that whoever acts writes) or `unknown`."""
     pairs: Pairs = field(repr=False)
     choices: tuple[str, ...] = ()
     before: str = ""
@@ -167,6 +170,8 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
     source, before, after, given = source_of(pairs, goals), "", "", pairs
     if not source and (mixed := _mixed(key, pairs, goals)) is not None:
         return mixed
+    if not source and sum(_is_prose(value) for value, _ in pairs) >= _SAME * len(pairs):
+        return named(Slot("", "written", pairs), key)
     for separators in _SEPARATORS if not source else ():
         cuts = [(source_of(cut[2], goals), cut) for cut in _cuts(given, separators)]
         known = [each for each in cuts if each[0]]
@@ -200,6 +205,13 @@ def _mixed(key: str, pairs: Pairs, goals: Goals) -> Mixed | None:
             return None
         parts.append(part)
     return Mixed(between, tuple(parts)) if any(p.source in _SOURCES for p in parts if isinstance(p, Slot)) else None
+
+
+@remembered(MB)
+def _is_prose(text: str) -> bool:
+    """Return True if several words, most of them plain, stand in it; in scripts without spaces two letters are one."""
+    words = [word.strip(AROUND) for word in UNSPACED.sub(lambda own: " ".join(_TWO.findall(own[0])), text).split()]
+    return len(words) >= _SENTENCE and sum(map(str.isalpha, words)) >= _PLAIN * len(words)
 
 
 def _lately(pairs: Pairs) -> Pairs:

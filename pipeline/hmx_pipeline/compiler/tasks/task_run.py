@@ -38,7 +38,7 @@ _FEATURES: Final = 256
 _LEVELS: Final = 3
 _STEM: Final = 5
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _SPOKEN: Final = re.compile(r"\w\w+")
 _SPELT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "æ": "ae", "ø": "oe"})
 _BEGINS: Final = re.compile(r"(\w*?[^\W_])[-_./:]\w")
@@ -311,10 +311,10 @@ def _said(texts: Sequence[str], values: set[str]) -> set[str]:
     for text in texts:
         for token in unicodedata.normalize("NFKC", text).casefold()[:STEP_TEXT].split():
             bare = token.strip(AROUND)
-            if bare in values or (any(map(str.isdigit, token)) and not _UNSPACED.search(token)):
+            if bare in values or (any(map(str.isdigit, token)) and not UNSPACED.search(token)):
                 continue
             for word in (bare,) if bare.isalpha() else _WORD.findall(token):
-                pieces = () if word.isascii() else _UNSPACED.findall(word)
+                pieces = () if word.isascii() else UNSPACED.findall(word)
                 found.update(piece[i : i + 2] for piece in pieces for i in range(len(piece) - 1))
                 if not pieces and len(word) > 1 and word not in values:
                     found.add(word[:_STEM])
