@@ -17,6 +17,8 @@ from hmx_pipeline.cli.opened_memory import Json, tenant_or_only
 from hmx_pipeline.settings import Settings
 
 TIMEOUT_S: Final = 30.0
+LOOK_S: Final = 3.0
+"""Who only wants to know how things stand asks others after so long."""
 PAGE: Final = 100
 _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 200, 401, 403, 404, 422
 Answer = tuple[int, bytes]
@@ -29,8 +31,9 @@ class SilentServiceError(ConnectionError):
 class ServiceClient:
     """`tenant` is whose memory is asked; empty for what concerns all."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._send = partial(_over_http, settings.service_url) if settings.service_url else _in_process(settings)
+    def __init__(self, settings: Settings, timeout_s: float = TIMEOUT_S) -> None:
+        url = settings.service_url
+        self._send = partial(_over_http, url, timeout_s) if url else _in_process(settings)
         self._key = settings.api_key
         self.tenant = ""
 
@@ -84,19 +87,21 @@ def told(settings: Settings, path: str) -> Json | None:
     """Returns an answer of the service; None if it has no address, is silent or refuses: others know it, too."""
     with suppress(SilentServiceError, orjson.JSONDecodeError):
         if settings.service_url:
-            status, said = ServiceClient(settings).ask("GET", path)
+            status, said = ServiceClient(settings, LOOK_S).ask("GET", path)
             found: Json | None = orjson.loads(said) if status == _OK else None
             return found
     return None
 
 
-def _over_http(url: str, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+def _over_http(
+    url: str, timeout_s: float, method: str, path: str, body: bytes | None, headers: dict[str, str]
+) -> Answer:
     import http.client
 
     try:
         address = urlsplit(url)
         kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-        connection = kind(address.hostname or "", address.port, timeout=TIMEOUT_S)
+        connection = kind(address.hostname or "", address.port, timeout=timeout_s)
         try:
             connection.request(method, address.path.rstrip("/") + path, body, headers)
             answer = connection.getresponse()
