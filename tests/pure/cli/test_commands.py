@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from hmx_pipeline.cli.app import MODULES, application
 
-READS = {"validate", "watch", "explain", "dlq", "verify", "topics", "table"}
+READS = {"validate", "watch", "explain", "dlq", "verify", "schemas", "topics", "table"}
 """These read Kafka or the compiler's tables themselves, whatever they are asked."""
 MODELS = {*READS, "artifacts", "pack", "archive", "knowledge", "erase", "demo", "fingerprint", "retention"}
 """The choices of their options stand in models."""
