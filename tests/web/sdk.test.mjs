@@ -1,6 +1,7 @@
 // The JavaScript client on a whole pipeline's service without keys, HMX_SERVICE_URL, and on a server that refuses.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import test from "node:test";
 
@@ -34,6 +35,16 @@ async function serving(answers, work) {
     server.close();
   }
 }
+
+test("the types name what is there, and all of it", () => {
+  const types = readFileSync(new URL("node_modules/@hmx/client/index.d.ts", import.meta.url), "utf8");
+  for (const made of [new HmxClient(), new HmxMemory({ url })]) {
+    const [, block] = types.match(new RegExp(`class ${made.constructor.name} \\{\n(.*?)\n\\}`, "s"));
+    const named = [...block.matchAll(/^  (?:readonly )?(\w+)[(:]/gm)].map(found => found[1]);
+    const there = [...Object.getOwnPropertyNames(made), ...Object.getOwnPropertyNames(Object.getPrototypeOf(made))];
+    assert.deepEqual(new Set(named), new Set(there));
+  }
+});
 
 test("it reads its own writes, and corrects and erases them", async () => {
   const memory = new HmxClient({ url: `${url}/`, tenant: "js-sdk" });
