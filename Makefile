@@ -62,7 +62,7 @@ test-chart: venv  ## the Helm chart, as helm renders it and for several versions
 	@[ -d $(VENV)/chart ] || $(PIP) --require-hashes --target $(VENV)/chart -r tests/chart/requirements.lock
 	@HMX_HELM=$(CURDIR)/build/bin/helm PYTHONPATH=$(VENV)/chart $(BIN)/python -m pytest -m chart tests/chart
 
-test-clients: venv  ## the OpenAPI document, a client generated from it, and the pages' producers in Python, JavaScript, Java and Go
+test-clients: venv  ## the OpenAPI document, a client generated from it, the topics' schemas in a registry, and the producers of the pages
 	@[ -d $(VENV)/clients ] || $(PIP) --require-hashes --target $(VENV)/clients -r tests/clients/requirements.lock
 	@HMX_CLIENT_TOOLS=$(CURDIR)/$(VENV)/clients $(BIN)/python -m pytest -m clients tests/clients
 

@@ -49,6 +49,12 @@ class Settings:
     """The queue that `hmx source` reads; default: memory's Redis, or nats://127.0.0.1:4222."""
     source_key: str = field(default="", repr=False, metadata=SECRET)
     """The key of the service with which `hmx source otel` sends."""
+    schema_registry_url: str = ""
+    """Schema registry with Confluent's API, for `hmx schemas`, such as https://registry:8081."""
+    schema_registry_login: str = field(default="", repr=False, metadata=SECRET)
+    """The registry's user:password, if it asks for one; with a login the URL must be https."""
+    schema_registry_ca: str = ""
+    """File of the certificates, as PEM, that sign the registry's; else those that the system trusts."""
     service_url: str = ""
     """Address of the service, as clients reach it. Commands ask it; unset: they read Redis themselves."""
     api_key: str = field(default="", repr=False, metadata=SECRET)
@@ -208,6 +214,18 @@ class Settings:
         if not self.redis_url:
             raise SettingsError("no Redis address: run `hmx up` here, or set HMX_REDIS_URL=redis://host:port")
         return self.redis_url, self.redis_password, self.redis_ca
+
+    def require_schema_registry(self) -> tuple[str, str, str]:
+        """URL, user:password, file of authorities."""
+        url = self.schema_registry_url
+        if not url.startswith(("http://", "https://")):
+            raise SettingsError("no schema registry: set HMX_SCHEMA_REGISTRY_URL=https://host:port")
+        if "@" in url:
+            raise SettingsError("HMX_SCHEMA_REGISTRY_URL has a login: put it into HMX_SCHEMA_REGISTRY_LOGIN")
+        if self.schema_registry_login and not is_trusted_url(url):
+            raise SettingsError(f"HMX_SCHEMA_REGISTRY_URL={url} is no https URL, and HMX_SCHEMA_REGISTRY_LOGIN would be"
+                                " read on the way: set it to an https URL")  # fmt: skip
+        return url, self.schema_registry_login, self.schema_registry_ca
 
     def addresses(self) -> dict[str, str]:
         """Parses `processes` into name → address. Raises SettingsError."""

@@ -224,7 +224,7 @@ def test_the_inspector_of_mcp_sees_what_is_offered_and_calls_it(service: httpx.C
 def test_middleware_of_the_vercel_ai_sdk(service: httpx.Client, settings: Settings, sdk: str, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(Path(os.environ["HMX_FRAMEWORKS"]) / "vercel-ai" / "node_modules")
     (tmp_path / "vercel.test.mjs").write_bytes((HERE / "vercel.test.mjs").read_bytes())
-    adapter = INTEGRATIONS / "vercel-ai" / "index.js"
+    adapter = INTEGRATIONS / "javascript" / "vercel-ai.js"
     ran = subprocess.run(
         ["node", "--test", "--test-reporter=spec", tmp_path / "vercel.test.mjs"],
         env={**environment(tmp_path, service.base_url), "HMX_AI": sdk, "HMX_ADAPTER": adapter.as_uri()},

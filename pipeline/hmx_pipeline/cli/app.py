@@ -73,6 +73,7 @@ MODULES: Final = {
     "dlq": {"dlq": "Shows rejected records by reason: how many, an example, and what to do about them."},
     "source": {"source": "Feeds the events topic from another queue."},
     "topics": {"topics": "Compares topics/*.yaml with the cluster, and applies the difference."},
+    "schemas": {"schemas": "Registers the JSON Schemas of topics with a schema registry."},
     "keys": {"keys": "Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."},
     "tenant": {"tenant": "Sets and shows what a tenant's subjects share, whom it trusts, what it keeps."},
     "retention": {"retention": "Shows what leaves a tenant's memory by age, class and count."},

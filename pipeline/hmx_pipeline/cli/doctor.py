@@ -120,6 +120,7 @@ def _files(settings: Settings) -> Iterator[SettingCheck]:
     profile = dict(settings.require_kafka().properties)
     named = {name: path for name, path in profile.items() if name in ("ssl.ca.location", "ssl.certificate.location")}
     named |= {"HMX_REDIS_CA": settings.redis_ca, "HMX_TLS_CERTIFICATE": settings.tls_certificate}
+    named["HMX_SCHEMA_REGISTRY_CA"] = settings.schema_registry_ca
     for name, path in named.items():
         if path:
             yield _certificate(name, path)

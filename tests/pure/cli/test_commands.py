@@ -24,7 +24,7 @@ from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
 from tests.support.memory import artifact, episode, fetched
 
-READS = {"validate", "watch", "explain", "dlq", "verify", "topics", "table"}
+READS = {"validate", "watch", "explain", "dlq", "verify", "schemas", "topics", "table"}
 """These read Kafka or the compiler's tables themselves, whatever they are asked."""
 MODELS = {*READS, "erase", "demo", "fingerprint"}
 """The choices of their options stand in models."""

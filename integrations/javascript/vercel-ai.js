@@ -5,14 +5,15 @@
 // A session is a conversation: `providerOptions: { hmx: { session: "…" } }` of a call, else `session` of the
 // middleware, else one for the process.
 
-import { HmxMemory, digest, saysFailed, written } from "./memory.js";
+import { HmxMemory, digest, saysFailed, written } from "./agent-memory.js";
+import { uuid } from "./client.js";
 
 export { HmxMemory };
 
 const EDGES = 4_096; // points of conversations that are remembered
 
 /** `run` makes the keys of what is told: the same calls under the same name are told once. */
-export function hmxMiddleware({ memory = new HmxMemory(), session, run = crypto.randomUUID() } = {}) {
+export function hmxMiddleware({ memory = new HmxMemory(), session, run = uuid() } = {}) {
   const answered = new Map(); // point of a conversation → how often the model has answered there
   const packs = new Map(); // session → what was recalled for its last prompt of a user
 
