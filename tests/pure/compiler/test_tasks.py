@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from hmx_pipeline.compiler.association import ContingencyTable
+from hmx_pipeline.compiler.tasks import run_clusters
 from hmx_pipeline.compiler.tasks.procedure import Procedure, procedure, share_in_order, verdict
 from hmx_pipeline.compiler.tasks.run_clusters import RunFeatures, known, tasks
 from hmx_pipeline.compiler.tasks.slot_texts import described, like, slot_lines
@@ -465,6 +467,37 @@ def test_a_task_that_is_done_otherwise_from_some_day_on_is_one_and_two_that_go_o
     beside = [_done(20 + n, "hub revoke all at once", n, "cancel", f"b{n % 2}") for n in range(4)]
     assert {run.name for run in (*old, *late)} in map(set, tasks([*others, *old, *late]))
     assert {run.name for run in old} in map(set, tasks([*others, *old, *beside]))
+
+
+def test_telling_tasks_apart_costs_no_more_per_run_however_much_the_runs_say_and_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each run has a few of ever more words and acts: pairs of them would grow with the square of the runs."""
+    made: list[ContingencyTable] = []
+
+    def table(*counts: int) -> ContingencyTable:
+        made.append(ContingencyTable(*counts))
+        return made[-1]
+
+    def cost(runs: int) -> int:
+        dice, few = random.Random(1), runs // 6
+        some = [[str(j * few + dice.randrange(few)) for j in range(12)] for _ in range(runs)]
+        together = run_clusters._Likeness([known(f"r{n}", n, own, own) for n, own in enumerate(some)])
+        made.clear()
+        together._told_apart([0] * runs)
+        return len(made)
+
+    monkeypatch.setattr(run_clusters, "ContingencyTable", table)
+    assert cost(240) <= 6 * cost(60)
+
+
+def test_tasks_that_begin_alike_are_told_apart_as_many_as_they_are_but_not_without_end() -> None:
+    def parts(kinds: int) -> int:
+        runs = [known(f"r{n}", n, [f"w{n % kinds}"], [f"a{n % kinds}"]) for n in range(6 * kinds)]
+        return len({*run_clusters._Likeness(runs)._told_apart([0] * len(runs))})
+
+    assert parts(12) == 12
+    assert parts(40) <= 17
 
 
 def test_a_segment_in_which_nothing_was_done_is_no_run() -> None:

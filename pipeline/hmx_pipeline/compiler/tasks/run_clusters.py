@@ -30,6 +30,9 @@ _SEVERAL: Final = 2  # fewest successful runs of a cluster whose beginning and e
 _SUCCEEDS: Final = 0.15  # similarity in actions of a successor, which starts after the other ended
 _LEAST_WEIGHT: Final = 0.25
 _PART: Final = 4  # fewest runs of each part of a cluster that is split
+_SPLITS: Final = 16  # most splits that lead to one part
+_WORDS: Final = 256  # most words of the wishes that are weighed in a split: those nearest to half of the runs
+_ACTS: Final = 64  # most actions, of the same kind
 _CHANCE: Final = 0.01  # highest probability that some word of the wishes goes with some action by chance
 _TELLING: Final = 0.25  # share of the heaviest feature's weight that a probe needs
 _ACT: Final = re.compile(r"d [^ =]+(?: [^-= ][^ =]*)*")
@@ -107,11 +110,11 @@ class _Likeness:
         members: dict[int, list[int]] = defaultdict(list)
         for i, c in enumerate(label):
             members[c].append(i)
-        found, parts = list(label), list(members.values())
+        found, parts = list(label), [(own, 0) for own in members.values()]
         while parts:
-            own = parts.pop()
-            if act := self._foretold(own):
-                parts += [[i for i in own if (act in self.runs[i].done) is done] for done in (True, False)]
+            own, splits = parts.pop()
+            if splits < _SPLITS and (act := self._foretold(own)):
+                parts += [([i for i in own if (act in self.runs[i].done) is does], splits + 1) for does in (True, False)]
             for i in own:
                 found[i] = own[0]
         return found
@@ -124,16 +127,21 @@ class _Likeness:
             for f in (*self.runs[i].said, *self.runs[i].done):
                 having[f] |= 1 << bit
         some = {f: n for f, bits in having.items() if _PART <= (n := bits.bit_count()) <= len(own) - _PART}
-        words = [f for f in some if f.startswith("s ")]
-        acts = [f for f, n in some.items() if _ACT.fullmatch(f) and 2 * n >= self.frequency[f]]
-        best = (0.0, "")
+
+        def telling(most: int, features: Iterable[str]) -> list[str]:
+            return nsmallest(most, features, key=lambda f: (abs(2 * some[f] - len(own)), f))
+
+        words = telling(_WORDS, (f for f in some if f.startswith("s ")))
+        acts = telling(_ACTS, (f for f, n in some.items() if _ACT.fullmatch(f) and 2 * n >= self.frequency[f]))
+        tables: dict[ContingencyTable, str] = {}
         for act in acts:
             for word in words:
                 both = (having[act] & having[word]).bit_count()
                 if both * len(own) > some[act] * some[word]:
                     missed, only = some[act] - both, some[word] - both
                     table = ContingencyTable(both, only, missed, len(own) - both - only - missed)
-                    best = max(best, (g_squared(table), act))
+                    tables[table] = max(act, tables.get(table, ""))
+        best = max(((g_squared(table), act) for table, act in tables.items()), default=(0.0, ""))
         return best[1] if tail(best[0]) * len(acts) * len(words) <= _CHANCE else ""
 
     def _succeeded(self, clusters: Mapping[int, _RunCluster], label: Sequence[int]) -> dict[int, int]:
