@@ -116,6 +116,7 @@ def run_script(spool: Path, url: str, mode: str, fields: dict[str, Any]) -> subp
     return subprocess.run(
         [PLUGIN / "hooks" / "hmx-hook", mode, "20000"],
         input=json.dumps(fields), env={"PATH": os.environ["PATH"], **named}, capture_output=True, text=True,
+        timeout=60,
     )  # fmt: skip
 
 
@@ -178,6 +179,13 @@ def test_the_script_keeps_no_question_and_never_fails(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr, list((tmp_path / "spool").iterdir())) == (0, "", "", [])
     (tmp_path / "file").touch()
     ran = run_script(tmp_path / "file" / "spool", "http://127.0.0.1:1", "tell", hook("Stop", "s7"))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_the_script_ends_though_no_event_is_what_fills_its_folder(tmp_path: Path) -> None:
+    with (tmp_path / "killed.ask").open("wb") as left:
+        os.posix_fallocate(left.fileno(), 0, 140_000_000)
+    ran = run_script(tmp_path, "http://127.0.0.1:1", "tell", hook("Stop", "s9"))
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
