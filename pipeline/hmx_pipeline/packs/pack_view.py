@@ -272,13 +272,9 @@ def _episodes(
     that came again after its session had forgotten its id is indexed once more, and shown once."""
     once: dict[tuple[str, str], FoundSource[Document]] = {}
     for found in fetched.episodes:
-        once.setdefault((found.source.session_id, found.source.event_id), found)
-    alive = [
-        found
-        for found in once.values()
-        if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest)
-    ]
-    alive = reranked(ask.request.query, ask.best(alive, EPISODES))
+        if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest):
+            once.setdefault((found.source.session_id, found.source.event_id), found)
+    alive = reranked(ask.request.query, ask.best(list(once.values()), EPISODES))
     highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
     focus = ask.focus
     top, spent = max((found.bm25 for found in alive), default=0) / highest, 0

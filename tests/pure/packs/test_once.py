@@ -32,6 +32,9 @@ def test_an_event_that_came_again_long_after_is_one_and_has_no_count() -> None:
     once, again = ask(fetched(RUNS[:1])), ask(fetched([RUNS[0], RUNS[0]]))
     assert again.entries == once.entries
     assert not again.dropped_entries
+    late = episode("e0", "The deploy of cart 1.0.0 is live", at=T0, index=3)
+    asked = {"as_of": "2026-03-10T00:00:00Z"}
+    assert ids(ask(fetched([late, RUNS[0]]), **asked)) == ids(ask(fetched(RUNS[:1]), **asked)) == ["e0"]
 
 
 def test_a_wish_in_the_words_of_the_question_is_no_answer() -> None:
