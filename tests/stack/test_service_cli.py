@@ -229,6 +229,14 @@ def test_a_service_that_wants_keys_is_shown_one_unless_redis_can_be_read(setting
             assert (refused.exit_code, "HMX_API_KEY" in refused.stderr) == (1, True)
 
 
+def test_who_reads_redis_needs_no_kafka_no_key_and_no_turn_of_a_limit(settings: Settings) -> None:
+    alone = replace(settings, kafka_bootstrap="", rate_limit=1)
+    for words in (("artifacts",), ("knowledge", "list"), ("pack", "one title", "--text")):
+        words = (*words, "--tenant", "acme")
+        read, usual = hmx(alone, *words, more={"HMX_API_KEY": "hx_live_other"}), hmx(settings, *words)
+        assert (read.exit_code, read.stdout, read.stderr) == (0, usual.stdout, usual.stderr)
+
+
 def test_without_a_service_it_says_what_to_do(settings: Settings, tmp_path: Path) -> None:
     silent = hmx(settings, "artifacts", more={"HMX_SERVICE_URL": "http://127.0.0.1:1"})
     assert (silent.exit_code, "`hmx status` shows what runs" in str(silent.exception)) == (1, True)

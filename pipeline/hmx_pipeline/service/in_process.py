@@ -21,15 +21,24 @@ _HERE: Final[dict[str, Any]] = {
 
 
 class OwnRoutes:
-    """Those of a service that asks for no keys: whoever has these settings may read the servers themselves."""
+    """Those that read Redis, without keys or limits: whoever has these settings may read it themselves."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises SettingsError if the address of Kafka or Redis is not set."""
+        """Raises SettingsError if the address of Redis is not set."""
         from hmx_pipeline.service.app import create_app
 
         self._app = create_app(
             replace(
-                settings, api_keys="", jwt_issuer="", jwt_audience="", jwt_jwks="", openai_upstream="", openai_key=""
+                settings,
+                kafka_bootstrap="127.0.0.1:1",  # nothing that is asked here is in Kafka
+                kafka_properties=(),
+                rate_limit=0,
+                api_keys="",
+                jwt_issuer="",
+                jwt_audience="",
+                jwt_jwks="",
+                openai_upstream="",
+                openai_key="",
             )
         )
 
