@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -58,7 +59,10 @@ class SchemaRegistry:
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Returns None for what the registry does not have."""
-        request = urllib.request.Request(self.url + path, method=method)  # noqa: S310  checked: http
+        try:
+            request = urllib.request.Request(self.url + path, method=method)  # noqa: S310  checked: http
+        except ValueError as error:
+            raise RegistryError(f"HMX_SCHEMA_REGISTRY_URL={self.url} is no address: {error}") from None
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/vnd.schemaregistry.v1+json")
@@ -71,7 +75,7 @@ class SchemaRegistry:
         except urllib.error.HTTPError as error:
             with error:
                 status, said = error.code, _object(error.read())
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             mend = "HMX_SCHEMA_REGISTRY_CA" if isinstance(reason, ssl.SSLError) else "HMX_SCHEMA_REGISTRY_URL"
             raise RegistryError(f"no schema registry answers at {self.url} ({reason}): check {mend}") from None

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -93,6 +94,25 @@ def test_an_error_names_the_setting_that_mends_it_and_no_secret(registry: Any) -
         SchemaRegistry(url, ca="/nowhere.pem")
     with pytest.raises(RegistryError, match="HMX_SCHEMA_REGISTRY_URL"):
         SchemaRegistry("http://127.0.0.1:1").ask("GET", "/subjects")
+
+
+@pytest.mark.parametrize("url", ["http://localhost:80x", "http://a b", "http://[::1", "http://"])
+def test_an_address_that_is_none_is_an_error_that_names_its_setting(url: str) -> None:
+    with pytest.raises(RegistryError, match="HMX_SCHEMA_REGISTRY_URL"):
+        SchemaRegistry(url, "ann:secret").ask("GET", "/subjects")
+
+
+def test_an_answer_that_breaks_off_is_an_error_that_names_the_setting() -> None:
+    def answer(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=answer, args=(listening,), daemon=True).start()
+        with pytest.raises(RegistryError, match="HMX_SCHEMA_REGISTRY_URL"):
+            SchemaRegistry(f"http://127.0.0.1:{listening.getsockname()[1]}").ask("GET", "/subjects")
 
 
 @pytest.mark.parametrize("url", ["", "https://ann:secret@registry:8081", "http://registry:8081"])
