@@ -220,6 +220,12 @@ def test_a_service_that_wants_keys_is_shown_one_unless_redis_can_be_read(setting
         shown = hmx(away, *words, more={**url, "HMX_API_KEY": reads})
         assert (shown.exit_code, shown.stdout) == (0, hmx(settings, *words).stdout)
         assert hmx(settings, *words, more=url).stdout == shown.stdout
+        stack = {"redis_url": settings.redis_url, "service_url": "http://127.0.0.1:1"}
+        (tmp_path / "stack.json").write_text(json.dumps(stack))
+        (tmp_path / "control.key").write_text("x")
+        other = hmx(away, *words, more=url)
+        assert (other.exit_code, "HMX_API_KEY" in other.stderr) == (1, True), "the stack here has another memory"
+        (tmp_path / "stack.json").unlink()
         unnamed = hmx(away, "artifacts", more={**url, "HMX_API_KEY": reads})
         assert (unnamed.exit_code, "name it with --tenant" in unnamed.stderr) == (1, True)
         others = hmx(away, "artifacts", "--tenant", "globex", more={**url, "HMX_API_KEY": reads})

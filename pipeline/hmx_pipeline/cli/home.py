@@ -31,8 +31,9 @@ def home() -> None:
     url = running["service_url"] if running is not None else settings.service_url
     stages, memory = positions(settings, {})
     counted = stages if isinstance(stages, str) else pipeline_status.counted(stages)
-    found = told(settings, "tenants")
-    tenants = found if found is not None else pipeline_status.explained(lambda: pipeline_status.tenants(settings))
+    tenants = told(settings, "tenants", "tenants")
+    if isinstance(tenants, str) and settings.redis_url:
+        tenants = pipeline_status.explained(lambda: pipeline_status.tenants(settings))
     components = running["components"] if running is not None else {}
     down = [name for name, it in components.items() if it["state"] not in ("ready", "done")]
     lines = {

@@ -5,7 +5,6 @@ SilentServiceError. At an address it needs no model, no Redis and no Kafka, so t
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NoReturn, Self
 from urllib.parse import quote, urlencode, urlsplit
@@ -14,6 +13,7 @@ import orjson
 
 from hmx_pipeline.cli.console import fail
 from hmx_pipeline.cli.opened_memory import Json, tenant_or_only
+from hmx_pipeline.local.state import read_stack
 from hmx_pipeline.settings import Settings
 
 TIMEOUT_S: Final = 30.0
@@ -21,6 +21,8 @@ LOOK_S: Final = 3.0
 """Who only wants to know how things stand asks others after so long."""
 PAGE: Final = 100
 _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 200, 401, 403, 404, 422
+_NOWHERE: Final = "no service: run `hmx up` here, or set HMX_SERVICE_URL=http://host:port"
+_SOMETHING: Final = "the answer {} is not the service's: HMX_SERVICE_URL names something else"
 Answer = tuple[int, bytes]
 
 
@@ -43,11 +45,12 @@ class ServiceClient:
         settings = Settings.load()
         service = cls(settings)
         answer = service.ask("GET", "tenants")
-        if answer[0] == _UNAUTHORIZED and settings.redis_url and not settings.api_key:
+        if answer[0] == _UNAUTHORIZED and not settings.api_key and _is_its_own(settings):
             service._send = _in_process(settings)  # whoever reaches memory's servers needs no key for what they hold
             answer = service.ask("GET", "tenants")
         if answer[0] != _FORBIDDEN:
-            service.tenant = tenant_or_only(_read(answer)["tenants"], tenant)
+            known = _read(answer).get("tenants")
+            service.tenant = tenant_or_only(known, tenant) if isinstance(known, list) else _other(answer[0])
         elif tenant is None:
             fail("the key opens one tenant: name it with --tenant")
         else:
@@ -83,14 +86,27 @@ class ServiceClient:
             cursor = page.get("cursor")
 
 
-def told(settings: Settings, path: str) -> Json | None:
-    """Returns an answer of the service; None if it has no address, is silent or refuses: others know it, too."""
-    with suppress(SilentServiceError, orjson.JSONDecodeError):
-        if settings.service_url:
-            status, said = ServiceClient(settings, LOOK_S).ask("GET", path)
-            found: Json | None = orjson.loads(said) if status == _OK else None
-            return found
-    return None
+def told(settings: Settings, path: str, *members: str) -> Json | str:
+    """Returns an answer of the service that has these members, or why there is none: others know it, too."""
+    if not settings.service_url:
+        return _NOWHERE
+    try:
+        status, said = ServiceClient(settings, LOOK_S).ask("GET", path)
+        found = orjson.loads(said)
+    except SilentServiceError as error:
+        return str(error)
+    except orjson.JSONDecodeError:
+        return _SOMETHING.format(status)
+    if not isinstance(found, dict) or (status == _OK and not found.keys() >= {*members}):
+        return _SOMETHING.format(status)
+    return found if status == _OK else _why(status, found)
+
+
+def _is_its_own(settings: Settings) -> bool:
+    """Whether Redis has the memory that this service serves: a stack's has not, if another service is named."""
+    stack = read_stack(settings.state) or {}
+    other = settings.redis_url == stack.get("redis_url") and settings.service_url != stack.get("service_url")
+    return bool(settings.redis_url) and not other
 
 
 def _over_http(
@@ -100,6 +116,8 @@ def _over_http(
 
     try:
         address = urlsplit(url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError
         kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
         connection = kind(address.hostname or "", address.port, timeout=timeout_s)
         try:
@@ -112,12 +130,14 @@ def _over_http(
         where = f"the service at {address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
         raise SilentServiceError(f"{where} does not answer ({error}): `hmx status` shows what runs") from None
     except ValueError:
-        raise SilentServiceError("HMX_SERVICE_URL or HMX_API_KEY is not well formed") from None
+        raise SilentServiceError(
+            "HMX_SERVICE_URL or HMX_API_KEY is not well formed: set them to http://host:port and a key"
+        ) from None
 
 
 def _in_process(settings: Settings) -> Any:
     if not settings.redis_url:
-        fail("no service: run `hmx up` here, or set HMX_SERVICE_URL=http://host:port")
+        fail(_NOWHERE)
     from hmx_pipeline.service.in_process import OwnRoutes
 
     return OwnRoutes(settings).ask
@@ -130,13 +150,17 @@ def _read(answer: Answer) -> Json:
     except orjson.JSONDecodeError:
         value = None
     if not isinstance(value, dict):
-        fail(f"the answer {status} is no JSON: HMX_SERVICE_URL names something else than the service")
+        _other(status)
     if status >= 400:
-        _refused(status, value)
+        fail(_why(status, value), 2 if status == _INVALID else 1)
     return value
 
 
-def _refused(status: int, problem: Json) -> NoReturn:
+def _other(status: int) -> NoReturn:
+    fail(_SOMETHING.format(status))
+
+
+def _why(status: int, problem: Json) -> str:
     place = f"{problem['path']}: " if "path" in problem else ""
     key = ". Set HMX_API_KEY to a key of the tenant" if status == _UNAUTHORIZED else ""
-    fail(f"{place}{problem.get('detail') or status}{key}", 2 if status == _INVALID else 1)
+    return f"{place}{problem.get('detail') or status}{key}"

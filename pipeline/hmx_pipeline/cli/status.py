@@ -54,10 +54,13 @@ def status(as_json: AsJson = False) -> None:
 def positions(settings: Settings, health: Mapping[str, str]) -> tuple[Json | str, Json | str]:
     """Returns those of both stages and of Redis, or why they are not known. Without the service, which has them at
     hand, they are read from Kafka and Redis: status is asked most when parts are down."""
-    if (found := told(settings, "overview")) is not None:
+    found = told(settings, "overview", "stages", "memory", "problems")
+    if not isinstance(found, str):
         problems = iter(found["problems"])
-        stages, memory = (next(problems) if found[name] is None else found[name] for name in ("stages", "memory"))
-        return stages, memory
+        said = [next(problems, "not known") if found[name] is None else found[name] for name in ("stages", "memory")]
+        return said[0], said[1]
+    if settings.service_url and not settings.kafka_bootstrap:
+        return found, found
     return (
         pipeline_status.explained(lambda: pipeline_status.stages(settings, figures(health.values()))),
         pipeline_status.explained(lambda: pipeline_status.memory(settings)),

@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary
-from hmx_pipeline.cli import dlq, home, status, table
+from hmx_pipeline.cli import dlq, home, service_client, status, table
 from hmx_pipeline.cli.app import application
 from hmx_pipeline.queries.dead_letter_policy import ReplayDecision
 from hmx_pipeline.settings import Settings
@@ -84,6 +84,41 @@ def test_the_service_of_a_stack_is_not_asked_about_another_memory(tmp_path: Path
     other = {**own, "HMX_REDIS_URL": "redis://other:1"}
     assert Settings.load(other).service_url == ""
     assert Settings.load({**other, "HMX_SERVICE_URL": "http://t:1"}).service_url == "http://t:1"
+
+
+@pytest.mark.parametrize("words", ["status", "artifacts", "pack q", "knowledge list"])
+@pytest.mark.parametrize("said", [b"[]", b'{"ok": 1}', b"<p>", b'{"problems": [], "stages": null, "tenants": null}'])
+def test_what_answers_and_is_not_the_service_is_said_to_be_something_else(
+    said: bytes, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(service_client, "_over_http", lambda *_: (200, said))
+    given = {"HMX_SERVICE_URL": "http://s:1", "HMX_STATE": str(tmp_path), "COLUMNS": "200"}
+    done = CliRunner().invoke(application(), words.split(), env=given)
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    assert "HMX_SERVICE_URL names something else" in done.output
+
+
+def test_where_there_is_only_a_service_its_silence_is_why_nothing_is_known(
+    printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = {"HMX_SERVICE_URL": "http://127.0.0.1:1", "HMX_STATE": str(tmp_path), "COLUMNS": "200"}
+    assert "http://127.0.0.1:1 does not answer" in CliRunner().invoke(application(), ["status"], env=given).output
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert printed(home.home).count("http://127.0.0.1:1 does not answer") == 3
+    monkeypatch.setattr(service_client, "_over_http", lambda *_: (200, b"[]"))
+    assert printed(home.home).count("HMX_SERVICE_URL names something else") == 3
+
+
+@pytest.mark.parametrize("url", ["memory:8080", "localhost:1", "//memory", "ftp://memory", "http://", "http://m:x"])
+def test_an_address_that_is_none_is_not_asked_and_shown_no_key(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: Any) -> Any:
+        raise OSError("connected")
+
+    monkeypatch.setattr("socket.create_connection", connect)
+    with pytest.raises(service_client.SilentServiceError, match="set them to http://host:port") as raised:
+        service_client.ServiceClient(Settings(service_url=url, api_key="hx_live_x")).ask("GET", "tenants")
+    assert "hx_live_x" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
