@@ -37,7 +37,7 @@ export class HmxClient {
   }
 
   async capture(events) {
-    const waiting = events.map(written);
+    const waiting = events.map(event => written(keyed(event)));
     let refused = 0;
     while (waiting.length) refused += await this.captureWritten(waiting.splice(0, fitting(waiting)));
     return refused;
@@ -126,6 +126,12 @@ function result(answer, text, read) {
   } catch { /* something else is at this address */ }
   if (answer.ok || !said) throw new HmxError("no_answer", "not what the memory service says: check the address", answer.status);
   throw new HmxError(said.reason ?? said.error?.code ?? "unknown", said.detail ?? said.error?.message ?? "", answer.status, said);
+}
+
+/** With a key, under which a capture that is sent again is the same one. */
+function keyed(event) {
+  const own = [event, event.metadata].some(said => said?.idempotencyKey || said?.idempotency_key);
+  return own ? event : { ...event, idempotencyKey: uuid() };
 }
 
 const page = name => said => ({ records: [...said[name]], cursor: said.cursor ?? undefined });

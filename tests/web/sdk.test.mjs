@@ -67,6 +67,25 @@ test("captures go out in as many requests as they need, and each is counted", as
   assert.equal(await memory.capture(Array.from({ length: 1_101 }, (_, n) => capture(n))), 1);
 });
 
+test("a capture whose answer is lost is sent again under the same key, its own where it has one", async () => {
+  const told = [];
+  const server = createServer(async (request, response) => {
+    told.push(JSON.parse((await request.toArray()).join("")).events);
+    if (told.length === 1) response.destroy();
+    else response.end('{"summary":{"errors":0}}');
+  });
+  await new Promise(done => server.listen(0, "127.0.0.1", done));
+  const said = { type: "message", sessionId: "s1", payload: { role: "user", text: "hello" } };
+  const captures = [said, said, { ...said, idempotencyKey: "k1" }, { ...said, metadata: { idempotencyKey: "k2" } }];
+  assert.equal(await new HmxClient({ url: `http://127.0.0.1:${server.address().port}` }).capture(captures), 0);
+  server.closeAllConnections();
+  server.close();
+  assert.deepEqual(told[0], told[1]);
+  const keys = told[0].map(event => event.idempotencyKey);
+  assert.ok(keys[0] && keys[1] && keys[0] !== keys[1], `${keys}`);
+  assert.deepEqual(keys.slice(2), ["k1", undefined]);
+});
+
 test("an agent's memory recalls what it told", async () => {
   const memory = new HmxMemory({ url, tenant: "js-agent" });
   memory.said("c1", "user", "The staging cluster is in Frankfurt.", "1");
