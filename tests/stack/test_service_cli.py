@@ -237,8 +237,8 @@ def test_a_service_that_wants_keys_is_shown_one_unless_redis_can_be_read(setting
 
 def test_who_reads_redis_needs_no_kafka_no_key_and_no_turn_of_a_limit(settings: Settings) -> None:
     alone = replace(settings, kafka_bootstrap="", rate_limit=1)
-    for words in (("artifacts",), ("knowledge", "list"), ("pack", "one title", "--text")):
-        words = (*words, "--tenant", "acme")
+    for command in (("artifacts",), ("knowledge", "list"), ("pack", "one title", "--text")):
+        words = (*command, "--tenant", "acme")
         read, usual = hmx(alone, *words, more={"HMX_API_KEY": "hx_live_other"}), hmx(settings, *words)
         assert (read.exit_code, read.stdout, read.stderr) == (0, usual.stdout, usual.stderr)
 

@@ -114,7 +114,8 @@ class _Likeness:
         while parts:
             own, splits = parts.pop()
             if splits < _SPLITS and (act := self._foretold(own)):
-                parts += [([i for i in own if (act in self.runs[i].done) is does], splits + 1) for does in (True, False)]
+                split = [[i for i in own if (act in self.runs[i].done) is does] for does in (True, False)]
+                parts += [(part, splits + 1) for part in split]
             for i in own:
                 found[i] = own[0]
         return found
