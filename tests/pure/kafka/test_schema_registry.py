@@ -96,6 +96,18 @@ def test_an_error_names_the_setting_that_mends_it_and_no_secret(registry: Any) -
         SchemaRegistry("http://127.0.0.1:1").ask("GET", "/subjects")
 
 
+def test_a_login_that_is_sent_in_the_clear_to_this_machine_passes_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.setblocking(False)
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        with pytest.raises(RegistryError, match="Connection refused"):
+            SchemaRegistry("http://127.0.0.1:1", "ann:secret").ask("GET", "/subjects")
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
+
+
 @pytest.mark.parametrize("url", ["http://localhost:80x", "http://a b", "http://[::1", "http://"])
 def test_an_address_that_is_none_is_an_error_that_names_its_setting(url: str) -> None:
     with pytest.raises(RegistryError, match="HMX_SCHEMA_REGISTRY_URL"):
