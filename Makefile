@@ -68,9 +68,9 @@ test-clients: venv  ## the OpenAPI document, a client generated from it, the top
 
 test-frameworks: venv  ## adapters of agent frameworks with the real packages, about 1.3 GB of them (needs npm and Node 20)
 	@for name in agents crewai otel; do [ -d $(VENV)/$$name ] || \
-		$(PIP) --no-deps --require-hashes --target $(VENV)/$$name -r tests/frameworks/$$name.lock; done
+		$(PIP) --no-deps --require-hashes --target $(VENV)/$$name -r tests/frameworks/$$name.lock || exit 1; done
 	@[ -d $(VENV)/vercel-ai ] || { mkdir $(VENV)/vercel-ai && cp tests/frameworks/package*.json $(VENV)/vercel-ai && \
-		npm ci --silent --prefix $(VENV)/vercel-ai; }
+		npm ci --silent --prefix $(VENV)/vercel-ai || { rm -r $(VENV)/vercel-ai; exit 1; }; }
 	@HMX_FRAMEWORKS=$(CURDIR)/$(VENV) $(BIN)/python -m pytest -m frameworks tests/frameworks
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
