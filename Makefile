@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 # A file's tests share what they start; the long ones come first.
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder -n
 # A test that waits for ever ends the suite, which names it and prints where its threads stand.
-BOUNDED := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
+BOUNDED := -o faulthandler_timeout=1800 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
 # The laws of both folds, their stages and the growth of work with size take longer than all else of tests/pure together.
 QUICK := tests/pure $(addprefix --ignore=tests/pure/,laws stages test_growth.py)
 
