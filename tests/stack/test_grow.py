@@ -1,0 +1,202 @@
+"""`hmx topics grow` on a real broker: a generation with more partitions has the same memory, nothing lost or doubled,
+whatever interrupts the copy and whoever goes on sending."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import Result
+
+from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.contracts.keys import partition_of
+from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.kafka.publisher import key_of, publish
+from hmx_pipeline.kafka.topic_files import UnfitTopicError, check_events_topic, connect, read_cluster
+from hmx_pipeline.settings import Settings
+from hmx_pipeline.topology import EPISODES, EVENTS
+from tests.stack.test_archive import delete_heads, packs
+from tests.stack.test_erase import CANARY, MINE, OTHERS, in_redis, session
+from tests.support.memory import Memory
+from tests.support.own_command import hmx
+from tests.support.pipeline import Pipeline, create_topics, environment, new_settings, running
+from tests.support.records import START_MS, event
+from tests.support.sessions import interleaved
+from tests.support.sessions import session as mined
+from tests.support.topics import active_artifacts, counts, episodes_by_session, values
+
+KILLED = """
+import os, signal
+from confluent_kafka import Producer
+from hmx_pipeline.audit import grow
+grow.AT_ONCE = 20
+commits = 0
+class Dying(Producer):
+    def commit_transaction(self, *given):
+        global commits
+        commits += 1
+        if commits == {at}:
+            {first}
+            self.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().commit_transaction(*given)
+grow.Producer = Dying
+from hmx_pipeline.cli.app import main
+main()
+"""
+LATER = session("later", "cy", "The queue is called blue.", "Never empty the queue.", at=90_000)
+AFTER = session("after", "cy", "The archive is called green.", at=95_000)
+
+
+def grown(settings: Settings) -> Settings:
+    """Of the new generation, on ports of its own."""
+    ports = {
+        f"{name}_port": getattr(new_settings(""), f"{name}_port") for name in ("service", "worker", "materialiser")
+    }
+    return replace(settings, topic_prefix=f"{settings.topic_prefix}g2.", **ports)
+
+
+def grow(settings: Settings, *options: str, partitions: int = 4) -> Result:
+    to = grown(settings).topic_prefix
+    return hmx(settings, "topics", "grow", "--partitions", partitions, "--to", to, *options)
+
+
+def killed(settings: Settings, at: int, first: str) -> None:
+    """A copy that dies at this commit, after doing something `first`."""
+    words = ["topics", "grow", "--partitions", "4", "--to", grown(settings).topic_prefix, "--yes"]
+    program = [sys.executable, "-c", KILLED.format(at=at, first=first), *words]
+    died = subprocess.run(program, env=environment(settings), capture_output=True, timeout=120, check=False)
+    assert died.returncode == -9, died.stderr
+
+
+def logged(settings: Settings) -> Counter[tuple[Any, ...]]:
+    """Session, id and append time of what was released, with how late it was."""
+    found = (episode["metadata"]["hmx"] | episode for episode in values(settings, EPISODES))
+    return Counter(
+        (e["tenant_id"], e["sessionId"], e["id"], e["origin"]["log_time"], e["release"]["late"]) for e in found
+    )
+
+
+def astray(settings: Settings, lines: Sequence[bytes]) -> None:
+    """As a producer with a partitioner of its own sends them."""
+    with closing(plain_producer(settings.kafka_bootstrap)) as producer:
+        for line in lines:
+            key = key_of(line) or b""
+            wrong = 1 - partition_of(key.decode(), 2)
+            producer.produce(settings.topic_prefix + EVENTS, line, key, wrong)
+        assert producer.flush(20) == 0
+
+
+def told_by(settings: Settings) -> list[list[tuple[str, str]]]:
+    """What packs say; ids and versions of artifacts tell how memory got there."""
+    found = map(json.loads, packs(Memory(settings.redis_url, settings.topic_prefix)))
+    return [sorted((entry["source_type"], entry["content"]) for entry in pack["entries"]) for pack in found]
+
+
+@pytest.fixture
+def pipeline(kafka: str, redis_url: str, tmp_path: Path) -> Iterator[Pipeline]:
+    made = new_settings(kafka, redis_url, window_ms=500)
+    with running(made, tmp_path, "worker", "materialiser", partitions=2) as started:
+        yield started
+
+
+def fill(settings: Settings) -> None:
+    """Everything that may become of a record, and every kind of operator's record."""
+    sessions = [mined(number, tenant) for number in range(8) for tenant in ("acme", "globex")]
+    mixed = [orjson.dumps(item) for item in interleaved(sessions, 3)]
+    gap = [orjson.dumps(event("gap", n, at=START_MS + n)) for n in (0, 2)]
+    assert publish([*MINE, *OTHERS, *mixed, mixed[0], b"no JSON", *gap], settings).complete
+    astray(settings, session("astray", "dan", "The lift is called red.", "Never block the lift.", at=50_000))
+    wait_for_all(settings)
+    for words in (
+        ("erase", "--tenant", "acme", "--subject", "ada"),
+        ("tenant", "set", "globex", "sharing=team"),
+        ("tenant", "set", "globex", "retention=all:3650d"),
+    ):
+        done = hmx(settings, *words)
+        assert done.exit_code == 0, (words, done.output)
+    assert publish(MINE[:1], settings).complete  # of the erased past
+    wait_for_all(settings)
+
+
+@pytest.mark.requirement("Y23")
+def test_a_grown_generation_has_the_same_memory(pipeline: Pipeline, tmp_path: Path) -> None:
+    settings = pipeline.settings
+    fill(settings)
+    new = grown(settings)
+    shown = grow(settings, "--json")
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.stdout)["offsets"] > 100
+    assert read_cluster(connect(settings.kafka_bootstrap), [new.topic_prefix + EVENTS]).topics == {}, "a dry run"
+
+    killed(settings, 2, "")
+    killed(settings, 3, "super().commit_transaction(*given)")
+    with pytest.raises(UnfitTopicError):
+        check_events_topic(connect(settings.kafka_bootstrap), new.topic_prefix)  # no worker begins too early
+    done = grow(settings, "--yes", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["left_out"].keys() >= {"rerouted", "x-hmx-barrier"}
+    before, log = active_artifacts(settings), logged(settings)
+    assert before
+    told = told_by(settings)
+    assert any(told)
+    with running(new, tmp_path, "worker", "materialiser", partitions=4):
+        wait_for_all(new)
+        assert logged(new) == log
+        assert active_artifacts(new) == before
+        assert {c: n for c, n in counts(new).items() if c.startswith("rejected")} == {
+            c: n for c, n in counts(settings).items() if c.startswith("rejected")
+        }
+        assert told_by(new) == told
+        assert not in_redis(new, CANARY), "an erasure holds for what is folded again"
+
+        assert publish(LATER, settings).complete  # whoever has not been told of the new generation
+        wait_for_all(settings)
+        assert "whole" in grow(settings, "--yes").output
+        assert publish([*AFTER, *LATER], new).complete  # what came meanwhile is known: duplicates
+        wait_for_all(new)
+        found = episodes_by_session(new)
+        assert found.pop("after") == [orjson.loads(AFTER[0])["event_id"]]
+        assert found == episodes_by_session(settings)
+        for each in (settings, new):
+            verified = hmx(each, "verify")
+            assert verified.exit_code == 0, verified.output
+
+
+def test_what_old_workers_have_not_processed_is_told(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    assert publish(OTHERS, settings).complete
+    wait_for_all(settings)
+    pipeline.stop("worker")
+    assert publish(LATER, settings).complete
+    done = grow(settings, "--yes")
+    assert done.exit_code == 2, done.output
+    assert "run this again" in done.output
+    pipeline.start("worker")
+    wait_for_all(settings)
+    done = grow(settings, "--yes", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["copied"] == len(LATER)
+    assert json.loads(grow(settings, "--yes", "--json").stdout)["copied"] == 0
+
+
+def test_what_would_lose_or_double_is_refused(pipeline: Pipeline) -> None:
+    settings = pipeline.settings
+    assert publish(OTHERS, settings).complete
+    wait_for_all(settings)
+    assert "grow to a multiple, such as 4" in " ".join(grow(settings, "--yes", partitions=3).output.split())
+    new = grown(settings)
+    create_topics(new, 4)
+    assert publish(LATER, new).complete
+    assert "holds records" in " ".join(grow(settings, "--yes").output.split()), "of another copy, or sent too early"
+    delete_heads(settings)
+    other = hmx(settings, "topics", "grow", "--partitions", 4, "--to", f"{new.topic_prefix}y.", "--yes")
+    assert other.exit_code == 1
+    assert "retention has deleted" in other.output
