@@ -11,7 +11,6 @@ come since, as if it had been sent then. Raises GrowthError, TopicsError, KafkaE
 
 import re
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
@@ -66,7 +65,7 @@ class Growth:
     size: int
     """In bytes, from a sample."""
     copied: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, int] = field(default_factory=dict)
     """What says nothing to the new generation → records."""
     behind: int = 0
     """Offsets of the old log that its workers had not processed, or that came meanwhile."""
@@ -224,7 +223,7 @@ class _Move:
             if places:
                 found.copied += 1
             else:
-                found.left_out[why] += 1
+                found.left_out[why] = found.left_out.get(why, 0) + 1
             taken = _OF_OLD_PLACES | ({REROUTED_FROM} if why else set())
             headers = [each for each in row.headers if each[0] not in taken]
             for place in places:
