@@ -4,7 +4,7 @@ whatever interrupts the copy and whoever goes on sending."""
 import json
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -14,15 +14,18 @@ import orjson
 import pytest
 from click.testing import Result
 
+from hmx_pipeline.audit import grow as growth
 from hmx_pipeline.audit.replay_artifacts import PatternName, current_artifacts
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.keys import partition_of
+from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.contracts.retention import DAY_MS
 from hmx_pipeline.kafka.clients import plain_producer
 from hmx_pipeline.kafka.publisher import key_of, publish
 from hmx_pipeline.kafka.topic_files import UnfitTopicError, check_events_topic, connect, read_cluster
 from hmx_pipeline.queries.rejected_records import row_of
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS
+from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, KNOWLEDGE
 from tests.stack.test_archive import delete_heads, packs
 from tests.stack.test_erase import CANARY, MINE, OTHERS, in_redis, session
 from tests.support.memory import Memory
@@ -97,6 +100,10 @@ def astray(settings: Settings, lines: Sequence[bytes]) -> None:
         assert producer.flush(20) == 0
 
 
+def rejected(settings: Settings) -> Counter[str]:
+    return Counter({name: count for name, count in counts(settings).items() if name.startswith("rejected")})
+
+
 def current(settings: Settings) -> dict[PatternName, bytes]:
     """Of each pattern its artifact: content, confidence, status, sources and counts."""
     messages = [message for found in read(settings, ARTIFACTS).values() for message in found]
@@ -121,10 +128,15 @@ def fill(settings: Settings) -> None:
     sessions = [mined(number, tenant) for number in range(8) for tenant in ("acme", "globex")]
     mixed = [orjson.dumps(item) for item in interleaved(sessions, 3)]
     gap = [orjson.dumps(event("gap", n, at=START_MS + n)) for n in (0, 2)]
-    assert publish([*MINE, *OTHERS, *mixed, mixed[0], b"no JSON", *gap], settings).complete
+    assert publish([*MINE, *OTHERS, *mixed, mixed[0], b"no JSON", b" " * (3 * MB), *gap], settings).complete
     astray(settings, session("astray", "dan", "The lift is called red.", "Never block the lift.", at=50_000))
     wait_for_all(settings)
+    (claim,) = {each["record_id"] for each in values(settings, KNOWLEDGE) if "Frankfurt" in str(each)}
+    active = [each for each in values(settings, ARTIFACTS) if each["status"] == "active"]
+    artifact = next(each["artifact_id"] for each in active if each["tenant_id"] == "globex")
     for words in (
+        ("knowledge", "retract", claim, "--tenant", "acme"),
+        ("archive", artifact, "--tenant", "globex"),
         ("erase", "--tenant", "acme", "--subject", "ada"),
         ("tenant", "set", "globex", "sharing=team"),
         ("tenant", "set", "globex", "retention=all:3650d"),
@@ -151,7 +163,7 @@ def test_a_grown_generation_has_the_same_memory(pipeline: Pipeline, tmp_path: Pa
         check_events_topic(connect(settings.kafka_bootstrap), new.topic_prefix)  # no worker begins too early
     done = grow(settings, "--yes", "--json")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["left_out"].keys() >= {"rerouted", "x-hmx-barrier"}
+    assert json.loads(done.stdout)["left_out"].keys() >= {"rerouted", "too_large", "x-hmx-barrier"}
     before, log = current(settings), released(settings)
     assert before
     told = told_by(settings)
@@ -160,9 +172,7 @@ def test_a_grown_generation_has_the_same_memory(pipeline: Pipeline, tmp_path: Pa
         wait_for_all(new)
         assert released(new) == log
         assert current(new) == before
-        assert {c: n for c, n in counts(new).items() if c.startswith("rejected")} == {
-            c: n for c, n in counts(settings).items() if c.startswith("rejected")
-        }
+        assert rejected(new) + Counter(["rejected", "rejected.too_large"]) == rejected(settings)
         assert told_by(new) == told
         assert not in_redis(new, CANARY), "an erasure holds for what is folded again"
 
@@ -194,6 +204,20 @@ def test_what_old_workers_have_not_processed_is_told(pipeline: Pipeline) -> None
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["copied"] == len(LATER)
     assert json.loads(grow(settings, "--yes", "--json").stdout)["copied"] == 0
+
+
+def test_what_retention_would_take_before_workers_read_it_stays(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, log = pipeline.settings, grown(pipeline.settings).topic_prefix + EVENTS
+    assert publish(OTHERS, settings).complete
+    wait_for_all(settings)
+    monkeypatch.setattr(growth, "SOON_MS", 40 * DAY_MS)
+    done = grow(settings, "--yes")
+    assert done.exit_code == 0, done.output
+    assert f"retention of {log} is off" in " ".join(done.output.split())
+    config = read_cluster(connect(settings.kafka_bootstrap), [log]).topics[log].config
+    assert (config["retention.ms"], config["message.timestamp.type"]) == ("-1", "LogAppendTime")
 
 
 def test_what_would_lose_or_double_is_refused(pipeline: Pipeline) -> None:

@@ -25,7 +25,7 @@ from hmx_pipeline.audit.restore import bound, unbounded
 from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.headers import FIRST_ORIGIN, ORIGIN_OFFSET, ORIGIN_PARTITION, ORIGIN_TOPIC, REROUTED_FROM
 from hmx_pipeline.contracts.keys import BARRIER, ERASE, TENANT, TICK, session_place, tenant_partition
-from hmx_pipeline.contracts.limits import MB, REROUTED_HEADER_BYTES
+from hmx_pipeline.contracts.limits import KB, MB, REROUTED_HEADER_BYTES
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.contracts.retention import DAY_MS, RETENTION
 from hmx_pipeline.intake.accepted import Accepted
@@ -42,6 +42,8 @@ from hmx_pipeline.topology import EVENTS, GROW_ID, SESSIONS, SHADOWS
 AT_ONCE: Final = 2_000
 BYTES_AT_ONCE: Final = 4 * MB
 """Limits of one transaction."""
+LARGEST: Final = 2 * MB - 64 * KB
+"""A longer value, which is no event, came well compressed, and may not fit into the new log."""
 SAMPLE: Final = 200
 """Records of each partition that tell how large the others are."""
 SOON_MS: Final = 7 * DAY_MS
@@ -79,9 +81,9 @@ def grow(settings: Settings, to: str, partitions: int, on_progress: Progress, *,
     with ExitStack() as opened:
         cluster = opened.enter_context(closing(Cluster(settings.require_kafka())))
         move = _Move(settings, cluster, to, partitions)
+        opened.enter_context(closing(move))
         if apply_it:
             move.prepare()
-            opened.enter_context(closing(move))
         found = move.look()
         if apply_it:
             move.copy(found, on_progress)
@@ -118,9 +120,10 @@ class _Move:
         self._stand("read_uncommitted")
 
     def close(self) -> None:
-        assert self._producer is not None
-        self._producer.purge()
-        self._producer.close()
+        self._member.close()
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.close()
 
     def _found(self) -> ClusterState:
         return read_cluster(self._admin, [spec.topic for spec in self._specs])
@@ -240,8 +243,8 @@ class _Move:
         it rejected stays in the partition of its number, and is rejected there."""
         found = decode(row.value)
         if isinstance(found, Rejection):
-            unreadable = found.reason is Reason.UNREADABLE_BATCH  # its bytes were never read
-            return ([], "unreadable") if unreadable else ([row.partition], "")
+            lost = found.reason is Reason.UNREADABLE_BATCH or len(row.value or b"") > LARGEST
+            return ([], str(found.reason)) if lost else ([row.partition], "")
         if found.control:
             return self._obeyed(row, found)
         tenant, session = found.event.tenant_id, found.event.session_id
