@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PENDING = 2
 FAILED = 1
-COPIED_A_MINUTE = 300_000
+COPIED_A_MINUTE = 200_000
 _HEADLINE = ("cleanup.policy", "retention.ms", "max.message.bytes", "message.timestamp.type")
 _ENDLESS = ("-1", str(2**63 - 1))
 _UNITS: Mapping[str, Sequence[tuple[int, str]]] = {
