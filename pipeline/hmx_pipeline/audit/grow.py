@@ -123,7 +123,8 @@ class _Move:
         self._member.close()
         if self._producer is not None:
             self._producer.purge()
-            self._producer.close()
+            with suppress(KafkaException):  # of a fenced one: it is said already
+                self._producer.close()
 
     def _found(self) -> ClusterState:
         return read_cluster(self._admin, [spec.topic for spec in self._specs])
