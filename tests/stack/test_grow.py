@@ -19,6 +19,7 @@ from hmx_pipeline.audit import grow as growth
 from hmx_pipeline.audit.replay_artifacts import PatternName, current_artifacts
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.keys import partition_of
+from hmx_pipeline.contracts.knowledge import HOLDS
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.contracts.retention import DAY_MS
 from hmx_pipeline.kafka.clients import plain_producer
@@ -27,7 +28,7 @@ from hmx_pipeline.kafka.topic_files import UnfitTopicError, check_events_topic, 
 from hmx_pipeline.queries.rejected_records import row_of
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, KNOWLEDGE
-from tests.stack.test_archive import delete_heads, packs
+from tests.stack.test_archive import delete_heads
 from tests.stack.test_erase import CANARY, MINE, OTHERS, in_redis, session
 from tests.support.memory import Memory
 from tests.support.own_command import hmx
@@ -113,10 +114,10 @@ def current(settings: Settings) -> dict[PatternName, bytes]:
     return {name: found.digest for name, found in current_artifacts(map(row_of, messages)).items()}
 
 
-def told_by(settings: Settings) -> list[list[tuple[str, str]]]:
-    """What packs say; ids and versions of artifacts tell how memory got there."""
-    found = map(json.loads, packs(Memory(settings.redis_url, settings.topic_prefix)))
-    return [sorted((entry["source_type"], entry["content"]) for entry in pack["entries"]) for pack in found]
+def known(settings: Settings) -> dict[bytes | str | None, bytes | str | None]:
+    """All that holds, as bytes."""
+    latest = {message.key(): message.value() for found in read(settings, KNOWLEDGE).values() for message in found}
+    return {key: value for key, value in latest.items() if value and orjson.loads(value)["status"] in HOLDS}
 
 
 @pytest.fixture
@@ -170,14 +171,16 @@ def test_a_grown_generation_has_the_same_memory(pipeline: Pipeline, tmp_path: Pa
     assert json.loads(done.stdout)["left_out"].keys() >= {"rerouted", "x-hmx-barrier"}
     before, log = current(settings), released(settings)
     assert before
-    told = told_by(settings)
-    assert any(told)
+    told = known(settings)
+    assert len(told) == 3
     with running(new, tmp_path, "worker", "materialiser", partitions=4):
         wait_for_all(new)
         assert released(new) == log
         assert current(new) == before
         assert outcomes(new) + Counter(["rejected", "rejected.too_large"]) == outcomes(settings)
-        assert told_by(new) == told
+        assert known(new) == told
+        asked = Memory(new.redis_url, new.topic_prefix).pack("May I deploy?", subject_id="bob")
+        assert "Never deploy on a Friday." in asked.to_json().decode()
         assert not in_redis(new, CANARY), "an erasure holds for what is folded again"
 
         assert publish(LATER, settings).complete  # whoever has not been told of the new generation
