@@ -181,8 +181,8 @@ class _Move:
                 if ruled.at - CLOCK_SKEW_MS <= erased.get(ruled.tenant_id, 0):
                     raise GrowthError(
                         f"tenant {ruled.tenant_id} has the ruling {number}:{row.offset}, and an erasure besides: folded"
-                        " again, they may come in another order, and the ruling be lost. Nothing was changed. If workers"
-                        f" of {self._to} run already, try again after `hmx wait` there"
+                        " again, they may come in another order, and the ruling be lost. Nothing was changed. If"
+                        f" workers of {self._to} run already, try again after `hmx wait` there"
                     )
 
     def _is_folded(self) -> bool:
