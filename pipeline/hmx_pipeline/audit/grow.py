@@ -174,7 +174,8 @@ class _Move:
         starts = self._next if not erased or self._is_folded() else [0] * self.old
         for number, (low, high) in enumerate(self._done) if erased else ():
             for row in self._log.rows(EVENTS, number, Watermarks(max(low, starts[number]), high)):
-                found = decode(row.value) if row.key == b"ruling" else None
+                ours = row.key == b"ruling" and authentic(self._control_key, row.value or b"", row.headers)
+                found = decode(row.value) if ours else None
                 if not isinstance(found, Accepted) or found.event.event_type != RULING:
                     continue
                 ruled = Ruling.model_validate(found.fields["content"])
