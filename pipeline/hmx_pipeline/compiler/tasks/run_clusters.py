@@ -29,8 +29,8 @@ _ROUNDS: Final = 3
 _SEVERAL: Final = 2  # fewest successful runs of a cluster whose beginning and end are known
 _SUCCEEDS: Final = 0.15  # similarity in actions of a successor, which starts after the other ended
 _LEAST_WEIGHT: Final = 0.25
-_PART: Final = 4  # fewest runs of each part of a cluster that is split
-_CHANCE: Final = 0.01  # highest probability that some word of the wishes goes with some action by chance
+_PART: Final = 8  # fewest runs of each part of a cluster that is split
+_CHANCE: Final = 0.001  # highest probability that some word of the wishes goes with some action by chance
 _TELLING: Final = 0.25  # share of the heaviest feature's weight that a probe needs
 _ACT: Final = re.compile(r"d [^ =]+(?: [^-= ][^ =]*)*")
 """What is done, without options and arguments."""
