@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 # A file's tests share what they start; the long ones come first.
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder -n
 # A test that waits for ever ends the suite, which names it and prints where its threads stand.
-BOUNDED := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
+BOUNDED := -o faulthandler_timeout=1800 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
 # The laws of both folds, their stages and the growth of work with size take longer than all else of tests/pure together.
 QUICK := tests/pure $(addprefix --ignore=tests/pure/,laws stages test_growth.py)
 
@@ -68,9 +68,9 @@ test-clients: venv  ## the OpenAPI document, a client generated from it, the top
 
 test-frameworks: venv  ## adapters of agent frameworks with the real packages, about 1.3 GB of them (needs npm and Node 20)
 	@for name in agents crewai otel; do [ -d $(VENV)/$$name ] || \
-		$(PIP) --no-deps --require-hashes --target $(VENV)/$$name -r tests/frameworks/$$name.lock; done
+		$(PIP) --no-deps --require-hashes --target $(VENV)/$$name -r tests/frameworks/$$name.lock || exit 1; done
 	@[ -d $(VENV)/vercel-ai ] || { mkdir $(VENV)/vercel-ai && cp tests/frameworks/package*.json $(VENV)/vercel-ai && \
-		npm ci --silent --prefix $(VENV)/vercel-ai; }
+		npm ci --silent --prefix $(VENV)/vercel-ai || { rm -r $(VENV)/vercel-ai; exit 1; }; }
 	@HMX_FRAMEWORKS=$(CURDIR)/$(VENV) $(BIN)/python -m pytest -m frameworks tests/frameworks
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples

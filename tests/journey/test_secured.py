@@ -129,6 +129,8 @@ def test_the_rights_that_acls_prints_are_enough(
         does(*words)
     does("retention", "plan", "acme", "all:1d")
     pipeline.stop_all()
+    secured.allow("operator", rights("operator", grown := operator.topic_prefix + "g2."))
+    does("topics", "grow", "--partitions", "4", "--to", grown, "--yes")
     admin, folder = connect(operator.require_kafka()), str(tmp_path / "backup")
     events = TopicPartition(operator.topic_prefix + EVENTS, 0, 1)
     admin.delete_records([events])[events].result(WAIT_S)

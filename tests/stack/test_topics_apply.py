@@ -164,7 +164,7 @@ def test_the_command_refuses_and_says_why(hmx: Any, admin: AdminClient, prefix: 
         refused = hmx(*arguments)
         assert refused.exit_code == 1
         fits(refused)
-        assert "replay into it" in " ".join(refused.stdout.split())
+        assert "hmx topics grow" in " ".join(refused.stdout.split())
     found = json.loads(hmx("plan", "--json").stdout)
     assert found["verdict"] == "refused"
     assert [item["change"]["setting"] for item in found["refusals"]] == ["partitions"]

@@ -51,9 +51,9 @@ def take_cut(cluster: Cluster, prefix: str, partitions: Mapping[str, int]) -> Cu
         return {t: [cluster.stable_end(prefix + t, n) for n in range(partitions[t])] for t in topics}
 
     settled = stable_ends(OF_PATTERNS)
-    evidence = _processed(cluster, prefix, topology.PATTERNS)
+    evidence = processed(cluster, prefix, topology.PATTERNS)
     settled |= stable_ends(OF_SESSIONS)
-    events = _processed(cluster, prefix, topology.SESSIONS)
+    events = processed(cluster, prefix, topology.SESSIONS)
     outputs = {}
     for topic, ends in settled.items():
         marks = (cluster.watermarks(prefix + topic, partition) for partition in range(partitions[topic]))
@@ -61,8 +61,9 @@ def take_cut(cluster: Cluster, prefix: str, partitions: Mapping[str, int]) -> Cu
     return Cut({topology.SESSIONS.source: events, topology.PATTERNS.source: evidence}, outputs)
 
 
-def _processed(cluster: Cluster, prefix: str, stage: topology.Stage) -> list[Watermarks]:
-    """Raises UnfitTopicError if the state belongs to an earlier topic of the same name."""
+def processed(cluster: Cluster, prefix: str, stage: topology.Stage) -> list[Watermarks]:
+    """Returns the range of each partition of its source that a stage has processed. Raises UnfitTopicError if the state
+    belongs to an earlier topic of the same name."""
     source = prefix + stage.source
     topic_id = cluster.topic(source).topic_id
     found = []

@@ -6,11 +6,11 @@ transaction, which no reader sees. Raises BackupError, TopicsError, KafkaExcepti
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -26,7 +26,7 @@ from hmx_pipeline.audit.backup import (
     stored_records,
 )
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.kafka.clients import Cluster, plain_producer, producer_config, sendable
+from hmx_pipeline.kafka.clients import Answered, Cluster, plain_producer, produce, producer_config
 from hmx_pipeline.kafka.consumer_lag import members
 from hmx_pipeline.kafka.topic_files import apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import SettingChange, TopicPlan, TopicSpec, plan
@@ -66,8 +66,7 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Ma
         _await_no_worker(settings)
     if filled := [name for name, topic in found.topics.items() if not topic.empty]:
         raise BackupError(f"topic {filled[0]} is not empty: restore into an empty Kafka, or use another topic prefix")
-    meanwhile = [_unbounded(spec) for spec in wanted]
-    apply(admin, plan(meanwhile, found))
+    apply(admin, plan(map(unbounded, wanted), found))
     with closing(Cluster(settings.require_kafka())) as cluster, closing(_Writer(cluster, admin, prefix)) as writer:
         ids = {topic: cluster.topic(prefix + topic).topic_id for topic in manifest.topics}
         renamed = {stage.state: (manifest.topics[stage.source].topic_id, ids[stage.source]) for stage in STAGES}
@@ -81,15 +80,7 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Ma
     _delete_heads(admin, prefix, manifest)
     _adopt(archive, manifest, ids)
     kept = {prefix + topic for topic in outdated(manifest, wanted, prefix)}
-    before, now = {spec.topic: spec.config.entries() for spec in meanwhile}, read_cluster(admin, names)
-    back = [
-        SettingChange(spec.topic, setting, old, spec.config.entries().get(setting))
-        for spec in wanted
-        for setting, old in before[spec.topic].items()
-        if spec.config.entries().get(setting) != old and not (setting == "retention.ms" and spec.topic in kept)
-    ]
-    settled = [spec for spec in wanted if spec.topic not in kept and spec.topic in now.topics]
-    apply(admin, TopicPlan(changes=tuple(back), specs=tuple(settled)))
+    bound(admin, wanted, kept)
     return manifest, sorted(kept)
 
 
@@ -108,10 +99,21 @@ def _counted(spec: TopicSpec, stored: StoredTopic | None) -> TopicSpec:
     return spec if stored is None else spec.model_copy(update={"partitions": len(stored.partitions)})
 
 
-def _unbounded(spec: TopicSpec) -> TopicSpec:
+def unbounded(spec: TopicSpec) -> TopicSpec:
     """Takes records with their own times, however old. A worker refuses such a topic, so none begins too early."""
     changes = {"message_timestamp_type": "CreateTime", "message_timestamp_after_max_ms": _NEVER, "retention_ms": -1}
     return spec.model_copy(update={"config": spec.config.model_copy(update=changes)})
+
+
+def bound(admin: AdminClient, wanted: Sequence[TopicSpec], kept: Container[str]) -> None:
+    """Gives topics that were `unbounded` the settings of their files; those that are `kept` stay without retention."""
+    back = [
+        SettingChange(spec.topic, setting, old, spec.config.entries().get(setting))
+        for spec in wanted
+        for setting, old in unbounded(spec).config.entries().items()
+        if spec.config.entries().get(setting) != old and not (setting == "retention.ms" and spec.topic in kept)
+    ]
+    apply(admin, TopicPlan(changes=tuple(back), specs=tuple(spec for spec in wanted if spec.topic not in kept)))
 
 
 def _positioned(records: Iterable[StoredRecord], old: str, new: str) -> Iterator[StoredRecord]:
@@ -207,17 +209,9 @@ class _Writer:
     ) -> None:
         for (topic, number), each in records.items():
             for record in each:
-                options: dict[str, Any] = {
-                    "headers": sendable(record.headers),
-                    "timestamp": max(1, record.at_ms),  # 0 would be the time of now
-                    "on_delivery": partial(self._placed, ends[topic, number]),
-                }
-                while True:
-                    try:
-                        producer.produce(self._prefix + topic, record.value, record.key, number, **options)
-                        break
-                    except BufferError:
-                        producer.poll(0.05)
+                placed: Answered = partial(self._placed, ends[topic, number])
+                name, at_ms = self._prefix + topic, max(1, record.at_ms)  # 0 would be now
+                produce(producer, name, record.value, record.key, record.headers, number, placed, at_ms)
                 ends[topic, number] += 1
 
     def _placed(self, expected: int, error: KafkaError | None, message: Message) -> None:

@@ -72,7 +72,7 @@ MODULES: Final = {
     "receipt": {"receipt": "Verifies receipts of erasures, offline."},
     "dlq": {"dlq": "Shows rejected records by reason: how many, an example, and what to do about them."},
     "source": {"source": "Feeds the events topic from another queue."},
-    "topics": {"topics": "Compares topics/*.yaml with the cluster, and applies the difference."},
+    "topics": {"topics": "Compares topics/*.yaml with the cluster, and applies the difference; grows."},
     "schemas": {"schemas": "Registers the JSON Schemas of topics with a schema registry."},
     "keys": {"keys": "Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."},
     "tenant": {"tenant": "Sets and shows what a tenant's subjects share, whom it trusts, what it keeps."},

@@ -1,22 +1,34 @@
-"""`hmx topics`: compares the topic files with the cluster, and applies the difference.
+"""`hmx topics`: compares the topic files with the cluster, and applies the difference; grows.
 
 Exit codes: 0 no difference or all applied; 2 changes pending; 1 refused, declined, Kafka unreachable or a bad file.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from hmx_pipeline.cli.console import OUT, fail, plain, print_json, table
-from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, apply, connect, load_topics, read_cluster
+from hmx_pipeline.cli.console import OUT, fail, many, plain, print_json, progress_bar, table
+from hmx_pipeline.kafka.topic_files import (
+    KafkaUnreachableError,
+    TopicsError,
+    apply,
+    connect,
+    load_topics,
+    read_cluster,
+)
 from hmx_pipeline.kafka.topic_plan import PlanVerdict, SettingChange, TopicPlan, plan
 from hmx_pipeline.settings import Settings
 
+if TYPE_CHECKING:
+    from hmx_pipeline.audit.grow import Growth
+
 PENDING = 2
 FAILED = 1
+COPIED_A_MINUTE = 200_000
 _HEADLINE = ("cleanup.policy", "retention.ms", "max.message.bytes", "message.timestamp.type")
 _ENDLESS = ("-1", str(2**63 - 1))
 _UNITS: Mapping[str, Sequence[tuple[int, str]]] = {
@@ -24,7 +36,9 @@ _UNITS: Mapping[str, Sequence[tuple[int, str]]] = {
     ".bytes": ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")),
 }
 
-group = typer.Typer(no_args_is_help=True, help="Compares topics/*.yaml with the cluster, and applies the difference.")
+group = typer.Typer(
+    no_args_is_help=True, help="Compares topics/*.yaml with the cluster, and applies the difference; grows."
+)
 Bootstrap = Annotated[
     str | None, typer.Option(help="host:port[,host:port…]; default: HMX_KAFKA_BOOTSTRAP, then the local stack.")
 ]
@@ -68,6 +82,61 @@ def apply_command(
     apply(admin, found)
     if not as_json:
         OUT.print(f"[green]applied[/] to {len(found.topics)} topics")
+
+
+@group.command("grow")
+def grow_command(
+    partitions: Annotated[int, typer.Option(help="Of each topic; a multiple of what there is.")],
+    to: Annotated[str, typer.Option(help="The new generation's HMX_TOPIC_PREFIX, such as g2.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Create the topics and copy.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copies the log into a new generation of topics, under another prefix, with more partitions.
+
+    Without --yes it changes nothing and shows what it would do. The pipeline may run meanwhile: run this again for what
+    has come since, at last when nothing is sent any more. Then workers, materialiser and service of the new prefix take
+    over. A run that was interrupted goes on where it was. docs/how-to/grow.md leads through it.
+
+    Exit code: 0 the copy is whole, or nothing was to be done yet; 2 run it again; 1 refused or failed.
+
+    Example: hmx topics grow --partitions 16 --to g2. --yes
+    """
+    from hmx_pipeline.audit.grow import GrowthError, grow
+
+    try:
+        with progress_bar() as on_progress:
+            found = grow(Settings.load(), to, partitions, on_progress, apply_it=yes)
+    except (GrowthError, TopicsError, TimeoutError) as error:
+        fail(str(error))
+    except KafkaException as error:
+        fail(f"Kafka: {error.args[0].str()}")
+    if as_json:
+        print_json(asdict(found))
+    else:
+        _show_growth(found, to, done=yes)
+    if yes and found.behind:
+        raise typer.Exit(PENDING)
+
+
+def _show_growth(found: "Growth", to: str, *, done: bool) -> None:
+    before, after = found.partitions
+    OUT.print(f"{plain(to)}hmx.…: {found.topics} topics, partitions {before} → {after}")
+    if not done:
+        size, minutes = found.size / 2**20, found.offsets / COPIED_A_MINUTE
+        OUT.print(f"to copy: {many(found.offsets, 'record')} at most, about {size:,.0f} MB, {minutes:,.0f} min")
+    else:
+        left = ", ".join(f"{count:,} {plain(what)}" for what, count in sorted(found.left_out.items()))
+        OUT.print(f"copied: {many(found.copied, 'record')}" + (f"; left out: {left}" if left else ""), soft_wrap=True)
+    if found.behind:
+        said = "[yellow]note[/]: {:,} offsets more are there, or wait for the old workers: run this again{}"
+        OUT.print(said.format(found.behind, " for them" if done else ""), soft_wrap=True)
+    elif done:
+        OUT.print("[bold green]whole[/]: the new generation has all that the old log holds")
+    if found.without_retention:
+        said = "is off, because it would delete records before they are read. Later: hmx topics apply --allow-shrink"
+        OUT.print(f"[yellow]note[/]: retention of {plain(found.without_retention)} {said}", soft_wrap=True)
+    if not done:
+        OUT.print("nothing was changed: add --yes")
 
 
 def _compare(bootstrap: str | None, allow_shrink: bool) -> tuple[AdminClient, TopicPlan]:

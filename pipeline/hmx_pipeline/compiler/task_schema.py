@@ -11,7 +11,7 @@ from typing import Any, Final
 from hmx_pipeline.compiler.artifact_text import listed, most_frequent, percent, plural, worked
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, outcomes, tally
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Finding, Need, nothing
-from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, share_in_order, verdict
+from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, verdict
 from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.remedies import Remedy
 from hmx_pipeline.compiler.tasks.slot_texts import described, slot_lines
@@ -33,7 +33,6 @@ _DRAFT_SUCCESSES: Final = 3
 _ACTIVE_SUCCESSES: Final = 5
 _ACTIVE_SESSIONS: Final = 2
 _ACTIVE_BOUND: Final = 0.5
-_IN_ORDER: Final = 0.5
 _MOST: Final = 0.8
 _COMPLEXITY: Final = ((4, "low"), (12, "medium"))
 
@@ -74,7 +73,6 @@ def needs(contributions: Sequence[Contribution]) -> list[Need]:
 def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> list[Need]:
     good = [c for c in contributions if c.outcome is SegmentOutcome.SUCCESS]
     steps = found.steps if found is not None else ()
-    ordered = share_in_order(found, [run_of(c) for c in good]) if found is not None else 0.0
     bound = tally(_verdicts(contributions, found)).bound if found is not None else 0.0
     return [
         Need("successes", len(good), _ACTIVE_SUCCESSES),
@@ -82,7 +80,6 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("bound of success where it was followed", bound, _ACTIVE_BOUND),
         Need("bound of success of all runs", outcomes(contributions).bound, CONTRADICTED),
         Need("steps that the runs have in common", len(steps), 1),
-        Need("successes with the steps in one order", ordered, _IN_ORDER),
         Need("wishes in like words, or steps that are the same each time", int(found is not None and _said(found)), 1),
         Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
     ]

@@ -19,7 +19,18 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from hmx_pipeline.kafka.client_login import denied
 from hmx_pipeline.kafka.topic_files import ANSWER_S, KafkaRefusedError, connect, explained, settled
 from hmx_pipeline.kafka_profile import KafkaProfile
-from hmx_pipeline.topology import EVENTS, FOLLOWED, GROUP, LETTERS_ID, MATERIALISED, OURS, RESTORE_ID, SHADOWS, STAGES
+from hmx_pipeline.topology import (
+    EVENTS,
+    FOLLOWED,
+    GROUP,
+    GROW_ID,
+    LETTERS_ID,
+    MATERIALISED,
+    OURS,
+    RESTORE_ID,
+    SHADOWS,
+    STAGES,
+)
 
 ANY: Final = ""
 """In the place of a partition: the transactional ids of all of them."""
@@ -94,15 +105,17 @@ def _publisher(prefix: str) -> set[Right]:
 
 def _operator(prefix: str) -> set[Right]:
     """Creates topics and changes them, audits, replays into topics of its own, rebuilds state, sends letters back,
-    restores a backup: the offsets that retention had deleted are deleted again."""
+    restores a backup: the offsets that retention had deleted are deleted again; fills a generation with more
+    partitions, whose prefix this then is."""
     shadows = ("Create", "Delete", "Read", "Write", "DescribeConfigs")
     topics = ("Create", "Delete", "Alter", "AlterConfigs", "Read", "Write")
     return {
         Right("topic", prefix + OURS, topics, prefixed=True),
         Right("topic", prefix + SHADOWS, shadows, prefixed=True),
-        *(Right("transactionalId", prefix + name, ("Write",)) for name in (LETTERS_ID, RESTORE_ID)),
+        *(Right("transactionalId", prefix + name, ("Write",)) for name in (LETTERS_ID, RESTORE_ID, GROW_ID)),
         *(Right("transactionalId", stage.transactional_id(prefix, ANY), ("Write",), prefixed=True) for stage in STAGES),
         _named(prefix),
+        Right("group", prefix + GROW_ID, ("Read",)),
     }
 
 

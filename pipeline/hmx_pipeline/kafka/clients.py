@@ -236,11 +236,13 @@ def produce(
     headers: Headers,
     partition: int = -1,
     answered: Answered | None = None,
+    at_ms: int = 0,
 ) -> None:
-    """Produces a record; waits while the client's queue is full."""
+    """Produces a record, of this time or of now; waits while the client's queue is full."""
+    options: dict[str, Any] = {"headers": sendable(headers), "on_delivery": answered, "timestamp": at_ms}
     while True:
         try:
-            return producer.produce(topic, value, key, partition, headers=sendable(headers), on_delivery=answered)
+            return producer.produce(topic, value, key, partition, **options)
         except BufferError:
             producer.poll(0.05)
 

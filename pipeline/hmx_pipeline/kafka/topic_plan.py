@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hmx_pipeline.topology import EVENTS
+
 REPLICAS = 3
 PARTITIONS = "partitions"
 MIN_INSYNC = "min.insync.replicas"
@@ -170,7 +172,7 @@ class TopicPlan:
 
 def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: bool = False) -> TopicPlan:
     """Computes the difference. `allow_shrink` permits shorter retention, which deletes records."""
-    specs = tuple(specs)
+    specs = _grown(tuple(specs), cluster)
     creations: list[Creation] = []
     changes: list[SettingChange] = []
     refusals: list[Refusal] = []
@@ -186,6 +188,17 @@ def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: boo
             else:
                 changes.append(change)
     return TopicPlan(tuple(creations), tuple(changes), tuple(refusals), tuple(_notes(specs, cluster)), specs)
+
+
+def _grown(specs: tuple[TopicSpec, ...], cluster: ClusterState) -> tuple[TopicSpec, ...]:
+    """Where `hmx topics grow` has made the topics, each has the same multiple of its file's partitions: the log's
+    tells it."""
+    for spec in specs:
+        state = cluster.topics.get(spec.topic)
+        if spec.topic.endswith(EVENTS) and state is not None and state.partitions % spec.partitions == 0:
+            times = state.partitions // spec.partitions
+            return tuple(each.model_copy(update={"partitions": each.partitions * times}) for each in specs)
+    return specs
 
 
 def _creation(spec: TopicSpec, brokers: int) -> Creation:
@@ -215,7 +228,7 @@ def _refused(spec: TopicSpec, state: TopicState, change: SettingChange, allow_sh
     """Returns why a change is forbidden, or None. Topics without records may be changed freely."""
     match change.setting:
         case "partitions" if spec.keyed or spec.partitions_as:
-            return "keys would move to other partitions; create a new topic version and replay into it"
+            return "keys would move to other partitions: `hmx topics grow` makes a generation with more"
         case "partitions" if spec.partitions < state.partitions:
             return "Kafka cannot remove partitions"
         case "cleanup.policy" if not state.empty:

@@ -1,7 +1,5 @@
 """Artifacts read like notes: nothing trivial, nothing twice, and an error's own words wherever it has any."""
 
-import pytest
-
 from hmx_pipeline.compiler import failure_playbook
 from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
@@ -561,19 +559,3 @@ def test_what_most_do_for_wishes_in_like_words_leads_to_the_goal() -> None:
         "I need to change my booking <booking>": ("change_seats", True),
         "I need to cancel my booking <booking>": ("cancel_booking", False),
     }
-
-
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_steps_that_hardly_any_two_sessions_take_in_one_order_are_a_draft(shuffled: bool) -> None:
-    runs = []
-    for number in range(8):
-        one = Script(f"s{number}")
-        one.user(f"Please tidy the room R{number}17")
-        acts = ["open_door", "light_lamp", "sweep_floor", "leave_note"]
-        turns = number % 4 if shuffled else 0
-        for act in acts[turns:] + acts[:turns]:
-            one.tool(act, arguments=(("room", f"R{number}17"),))
-        one.feedback("positive")
-        runs.append(one)
-    (found,) = tasks([run_of(one.segment()) for one in runs]).values()
-    assert found.status is (Status.DRAFT if shuffled else Status.ACTIVE)

@@ -13,6 +13,7 @@ from hmx_pipeline.kafka.topic_plan import (
     TopicState,
     plan,
 )
+from hmx_pipeline.topology import EVENTS, EVENTS_DLQ
 
 CONFIG: dict[str, Any] = {
     "cleanup.policy": "delete",
@@ -98,7 +99,22 @@ def test_a_setting_that_files_do_not_own_is_left_alone() -> None:
 @pytest.mark.parametrize("found", [4, 16])
 @pytest.mark.parametrize("pinned", [{"keyed": True}, {"keyed": False, "partitions_as": "hmx.others.v1"}])
 def test_the_partitions_of_a_keyed_topic_are_never_changed(pinned: dict[str, Any], found: int, empty: bool) -> None:
-    refused(compared(spec(**pinned), state(partitions=found, empty=empty)), "partitions", "replay into it")
+    refused(compared(spec(**pinned), state(partitions=found, empty=empty)), "partitions", "hmx topics grow")
+
+
+@pytest.mark.parametrize("prefix", ["", "g2."])
+def test_where_the_log_has_grown_all_topics_have_its_multiple(prefix: str) -> None:
+    names = [prefix + name for name in (EVENTS, EVENTS_DLQ, NAME)]
+    wanted = [spec(topic=name, partitions_as=None) for name in names]
+
+    def found(*partitions: int) -> TopicPlan:
+        there = zip(names, partitions, strict=False)
+        return plan(wanted, ClusterState(3, {name: state(partitions=count) for name, count in there}))
+
+    assert found(24, 24, 24).verdict is PlanVerdict.CLEAN
+    assert [(new.topic, new.partitions) for new in found(24, 24).creations] == [(prefix + NAME, 24)]
+    refused(found(24, 24, 8), "partitions", "hmx topics grow")
+    refused(found(12, 8, 8), "partitions", "hmx topics grow")
 
 
 def test_a_topic_without_keys_may_grow_but_not_shrink() -> None:

@@ -5,7 +5,7 @@ last successful instance of each action counts; earlier tries, refusals and corr
 that replaced another at some time stands alone. The result depends on the set of runs only.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -107,24 +107,6 @@ def verdict(found: Procedure, run: Run) -> bool | None:
     if ways and not any(_does(way.template, deed, options) for way in ways for deed in run.deeds):
         return None
     return False if stuck or at == len(found.steps) else None
-
-
-def share_in_order(found: Procedure, runs: Sequence[Run]) -> float:
-    """Return the share of the good runs that did the steps in their order: each where it was done first, or each where
-    it was last. Runs in which a step failed count only if others are too few: what is done once more comes late."""
-    good = [run for run in runs if run.good]
-    smooth = [run for run in good if not any(_refused(step.template, run, found.readings) for step in found.steps)]
-    return _share_of([_is_in_order(found, run) for run in (smooth if len(smooth) >= _FEW else good)]) if good else 0.0
-
-
-def _is_in_order(found: Procedure, run: Run) -> bool:
-    places: dict[int, list[int]] = defaultdict(list)
-    for i, deed in enumerate(run.deeds):
-        for at, step in enumerate(found.steps):
-            if deed.ok is not False and _does(step.template, deed, found.readings):
-                places[at].append(i)
-    told = [places[at] for at in sorted(places)]
-    return any(own == sorted(own) for own in ([at[0] for at in told], [at[-1] for at in told]))
 
 
 def last_of(run: Run, options: Readings) -> list[Instance]:

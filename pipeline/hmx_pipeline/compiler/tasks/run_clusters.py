@@ -29,11 +29,11 @@ _ROUNDS: Final = 3
 _SEVERAL: Final = 2  # fewest successful runs of a cluster whose beginning and end are known
 _SUCCEEDS: Final = 0.15  # similarity in actions of a successor, which starts after the other ended
 _LEAST_WEIGHT: Final = 0.25
-_PART: Final = 4  # fewest runs of each part of a cluster that is split
+_PART: Final = 8  # fewest runs of each part of a cluster that is split
 _SPLITS: Final = 16  # most splits that lead to one part
 _WORDS: Final = 256  # most words of the wishes that are weighed in a split: those nearest to half of the runs
 _ACTS: Final = 64  # most actions, of the same kind
-_CHANCE: Final = 0.01  # highest probability that some word of the wishes goes with some action by chance
+_CHANCE: Final = 0.001  # highest probability that some word of the wishes goes with some action by chance
 _TELLING: Final = 0.25  # share of the heaviest feature's weight that a probe needs
 _ACT: Final = re.compile(r"d [^ =]+(?: [^-= ][^ =]*)*")
 """What is done, without options and arguments."""
