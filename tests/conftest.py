@@ -64,10 +64,12 @@ def _file(nodeid: str) -> str:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """What a command does at a signal must not outlive the test that called it: it would end all others."""
-    yield
-    left = [number for number, handler in _handlers.items() if signal.getsignal(number) is not handler]
-    for number in left:
-        signal.signal(number, _handlers[number])
+    try:
+        yield
+    finally:
+        left = [number for number, handler in _handlers.items() if signal.getsignal(number) is not handler]
+        for number in left:
+            signal.signal(number, _handlers[number])
     assert not left, "the test left handlers of signals behind"
 
 
