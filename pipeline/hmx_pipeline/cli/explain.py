@@ -88,9 +88,7 @@ def explain(
             _show_absence(absence)
     elif not any(lesson.known for lesson in told):
         whose = "that this subject sees" if subject else "that all its subjects share"
-        fail(
-            f"tenant {on_one_line(chosen)} has no evidence about “{on_one_line(lacking or '')}” {whose}: try other words"
-        )
+        fail(f"tenant {on_one_line(chosen)} knows nothing of “{on_one_line(lacking or '')}” {whose}: try other words")
 
 
 def _asked(store: "Store", tenant: str, words: str, subject: str | None) -> "ContextPack":
