@@ -136,7 +136,10 @@ def print_json(value: Any) -> None:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """Builds a table that folds to 80 columns, numbers right-aligned. Cells are escaped; title and columns
     are markup."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    named = Text.from_markup(title, style="bold")
+    if named.cell_len <= OUT.width:
+        named.overflow = "ignore"  # else it is folded to the width of a narrow table
+    made = Table(title=named or None, title_justify="left", header_style="dim", box=None, pad_edge=False)
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         made.add_column(column, justify="right" if numeric else "left", overflow="fold")

@@ -87,8 +87,8 @@ def explain(
         for absence in found:
             _show_absence(absence)
     elif not any(lesson.known for lesson in told):
-        whose = f"tenant {on_one_line(chosen)} has nothing for {'this subject' if subject else 'all its subjects'}"
-        fail(f"{whose} about {lacking!r}: there is no evidence to compile. Try other words")
+        whose = "that this subject sees" if subject else "that all its subjects share"
+        fail(f"tenant {on_one_line(chosen)} knows nothing of “{on_one_line(lacking or '')}” {whose}: try other words")
 
 
 def _asked(store: "Store", tenant: str, words: str, subject: str | None) -> "ContextPack":

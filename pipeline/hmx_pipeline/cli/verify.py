@@ -99,7 +99,7 @@ def _show(report: Report) -> None:
     OUT.print(table("Evidence", ("kind", "records"), report.evidence.most_common()))
     unverified = sum(part.unverified for part in report.partitions)
     if report.erased:
-        OUT.print(f"{report.erased:,} events are erased from memory; no answer is made from them")
+        OUT.print(f"{many(report.erased, 'event is', 'events are')} erased from memory; no answer is made from them")
     if unverified:
         OUT.print(
             f"{many(unverified, 'record')} can't be verified: retention may have deleted their outputs or originals"

@@ -52,7 +52,11 @@ class Reason(StrEnum):
         IntakeStep.VALIDATE,
         f"an id and a type have at most {ID_BYTES} bytes of UTF-8; shorten it",
     )
-    UNKNOWN_FIELD = "unknown_field", IntakeStep.VALIDATE, "HMX-1.0 has no other top-level fields (HMX-E §5)"
+    UNKNOWN_FIELD = (
+        "unknown_field",
+        IntakeStep.VALIDATE,
+        "move it into metadata: HMX-1.0 has no other top-level fields (HMX-E §5)",
+    )
     BAD_VERSION = "bad_version", IntakeStep.VALIDATE, "hmx_version has the form HMX-1.0 (HMX-E §6.1)"
     UNSUPPORTED_VERSION = "unsupported_version", IntakeStep.VALIDATE, "supported: HMX-1.x"
     BAD_TIMESTAMP = "bad_timestamp", IntakeStep.VALIDATE, "RFC 3339 with a time zone (HMX-E §6.3)"

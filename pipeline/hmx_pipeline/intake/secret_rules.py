@@ -98,12 +98,12 @@ _CARRIED: Final = [
         rf"(?P<before>(?:\b(?:login|user|account)\s+\S{{1,200}}\s+pass(?:word|wd)?\s+|\b(?:password|secret) [0-9] )){NEW}(?P<value>[^\s\"'<>]+)",
         _given,
     ),
-    rule(  # ALTER USER n PASSWORD 'x', IDENTIFIED BY 'x'
+    rule(  # ALTER USER n PASSWORD 'x', IDENTIFIED BY 'x'; not "no revision identified by 'x'"
         r"(?i-u:password|identified\s+(?:with\s+[!-~]+\s+)?(?:by|as)(?:\s+password)?)(?:\s|=|\()+N?(?:\\*[\"']|&#3[49];|&quot;|&apos;)",
-        r"(?P<before>(?i:\bpassword|\bidentified\s{1,9}(?:with\s{1,9}[!-~]{1,40}\s{1,9})?(?:by|as)(?:\s{1,9}password)?)[\s=(]{1,16}N?\\{0,16}(?P<q>[\"']|&#3[49];|&quot;|&apos;))"
+        r"(?P<before>(?i:\bpassword|(?P<thing>\b(?:revision|resource|object|record|element|entity|item)\s{1,9})?\bidentified\s{1,9}(?:with\s{1,9}[!-~]{1,40}\s{1,9})?(?:by|as)(?:\s{1,9}password)?)[\s=(]{1,16}N?\\{0,16}(?P<q>[\"']|&#3[49];|&quot;|&apos;))"
         + NEW
         + r"(?P<value>[^\n\"']+?)(?=\\{0,16}(?P=q))",
-        lambda match: not (is_blank(match["value"]) or is_sentence(match["value"])),
+        lambda match: not (match["thing"] or is_blank(match["value"]) or is_sentence(match["value"])),
     ),
     rule(
         r"(?i-u:ConvertTo-SecureString)\s",

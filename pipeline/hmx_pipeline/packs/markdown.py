@@ -48,7 +48,8 @@ def as_text(placed: Sequence[EntryCandidate], intent: str) -> str:
             continue
         parts.append(part)
         size += more
-    return "\n\n".join(parts if answers else [NOTHING, *parts])
+    answered = answers or any(each.relevance >= each.least > 0 for each in rules)
+    return "\n\n".join(parts if answered else [NOTHING, *parts])
 
 
 def _of(placed: Sequence[EntryCandidate], sections: Sequence[Section]) -> Iterator[EntryCandidate]:

@@ -66,6 +66,11 @@ def test_a_bad_line_among_good_ones_is_named_with_its_reason_and_path() -> None:
     assert (found.lines, found.rejections, found.accepted) == (8, 4, 3)
 
 
+def test_a_title_stands_on_one_line_above_a_table_that_is_narrower(tmp_path: Path) -> None:
+    (tmp_path / "gap.ndjson").write_bytes(encoded(event(sequence=2)))
+    assert "Sessions with gaps in their sequence" in hmx(tmp_path / "gap.ndjson").output
+
+
 @pytest.mark.requirement("E-21")
 def test_content_that_has_not_its_type_s_shape_is_a_warning_and_no_rejection() -> None:
     found = validated(MIXED[-1:])

@@ -76,7 +76,7 @@ class TestKinds:
 FOUND = [
     "aws_secret_access_key = {}", "DB_PASS={}", "pwd={}", "passwd={}", "passwd: {}", "AccountKey={};EndpointSuffix=x",
     "https://a.blob.core.windows.net/c?sv=2022&se=2026&sig={}", "curl -u admin:{} https://x.example", "mysql -u root -p{} shop",
-    "ALTER USER app WITH PASSWORD '{}';", "CREATE USER a IDENTIFIED BY '{}'", "password: |\n  {}\nnext: 1", "<password>{}</password>",
+    "ALTER USER app WITH PASSWORD '{}';", "CREATE USER a IDENTIFIED BY '{}'", "the item password '{}'", "password: |\n  {}\nnext: 1", "<password>{}</password>",
     '<add key="DbPassword" value="{}"/>', "machine h login n password {}", "sshpass -p {} ssh h", "docker login -u n -p {} r.io",
     "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44={}", "pass\u200bword={}", '"password"\uff1a"{}"', 'password: str = "{}"', "redis://:{}@cache:6379/0",
     "--db-password '{}'", "X-Auth-Token: {}", "kubectl --token={}", "client-key-data: {}", "_auth = {}", "signing_key: {}",
@@ -88,6 +88,7 @@ LEFT = [
     "PWD=/home/me/project", "self.token = token", "login(username=username, password=password)", "PASS: test_login (0.03s)",
     "DB_PASS=$DB_PASS", "tokenizer: cl100k_base", "sha256:" + "0123456789abcdef" * 4, "sk-estimator-doc-link", "token_endpoint: https://id.example.org/token",
     "Source(secrets_dir=_secrets_dir or self.secrets_dir)", "secret:my-app-config", "kwargs['password'] = settings_dict['PASSWORD']", "passwd = conn_params.get('password', '')",
+    "FATAL: Can't locate revision identified by 'ae1027a6acf3'", "no resource identified by \"a1f0-22\" was found",
 ]  # fmt: skip
 
 

@@ -4,9 +4,10 @@ from typing import Any
 
 from hmx_pipeline.packs.markdown import NOTHING, WORDS
 from hmx_pipeline.packs.render import MARKER
+from hmx_pipeline.retrieval.score import MemorySnapshot
 from tests.pure.packs.test_assemble import ask
 from tests.pure.packs.test_drops import knowing, record
-from tests.support.memory import artifact, episode, fetched, procedure
+from tests.support.memory import T0, artifact, episode, fetched, procedure
 
 STEPS = ("helm diff upgrade shop", "helm upgrade shop --set image.tag=<version>", "kubectl rollout status deploy/shop")
 
@@ -37,6 +38,13 @@ def test_what_was_said_is_told_where_nothing_was_learnt() -> None:
 def test_where_nothing_answers_the_text_says_so_in_a_sentence() -> None:
     assert text() == NOTHING
     assert NOTHING.count(".") == 1
+
+
+def test_a_rule_about_what_was_asked_is_an_answer_and_another_rule_is_none() -> None:
+    rule = record("r1", "Never deploy staging on Fridays", kind="policy")
+    standing = MemorySnapshot("v1", T0, policies=(record("r2", "Write short letters", kind="policy"),))
+    told = [ask(memory, as_text=True).metadata["as_text"] for memory in (knowing(rule), standing)]
+    assert told == ["- Never deploy staging on Fridays (`r1`)", f"{NOTHING}\n\n- Write short letters (`r2`)"]
 
 
 def test_an_entry_is_told_whole_or_not_at_all() -> None:
