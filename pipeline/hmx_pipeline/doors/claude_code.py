@@ -118,7 +118,7 @@ def refused(call: ClaudeCall, words: str) -> DraftEvent:
     """Return the user's refusal. The call itself is no event: nothing was done."""
     signal = "correction" if words else "negative"
     content = {"signal": signal, "target_event_id": "", "comment": cut(words) or "the user refused the call"}
-    about = {"rejected_tool": call.tool, "rejected_command": cut(_what(call), 512)}
+    about = {"rejected_tool": call.tool, "rejected_command": cut(what(call), 512)}
     return DraftEvent("feedback", content, call.key("refused"), about)
 
 
@@ -201,8 +201,8 @@ def _subagent(call: ClaudeCall, outcome: ClaudeOutcome) -> DraftEvent:
     return DraftEvent(f"{VENDOR}subagent.completed", {"status": status, "summary": summary, **named}, call.key("agent"))
 
 
-def _what(call: ClaudeCall) -> str:
-    """Return what a refused call was about: its command, else its file."""
+def what(call: ClaudeCall) -> str:
+    """Return what a call is about: its command, else its file."""
     return str(call.arguments.get("command") or _path(call) or "")
 
 
