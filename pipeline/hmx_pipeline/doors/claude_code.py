@@ -21,7 +21,6 @@ SUBAGENT: Final = "claude-code-subagent"
 VENDOR: Final = "x-claude_code-"
 
 _EDITS: Final = {"Edit": "modify", "MultiEdit": "modify", "NotebookEdit": "modify", "Write": "create"}
-_SUBAGENTS: Final = ("Task", "Agent")
 _RUNNERS: Final = re.compile(
     r"(?:py|c|nose)test2?|py\.test|nosetests|jest|vitest|mocha|rspec|phpunit|tox|nox|gotestsum|playwright"
 )
@@ -130,7 +129,7 @@ def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[DraftEvent]:
     if call.tool in _EDITS and _path(call):
         return [_edit(call, outcome, text)]
     name = {"tool_name": call.tool, "call_id": call.tool_use_id}
-    drafts = [
+    return [
         DraftEvent("tool_call", {**name, "arguments": bounded(dict(call.arguments))}, call.key("call")),
         DraftEvent(
             "tool_result",
@@ -138,9 +137,6 @@ def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[DraftEvent]:
             call.key("result"),
         ),
     ]
-    if call.tool in _SUBAGENTS:
-        drafts.append(_subagent(call, outcome))
-    return drafts
 
 
 def is_test(command: str) -> bool:
@@ -191,14 +187,6 @@ def _path(call: ClaudeCall) -> str:
     path = PurePath(str(named))
     inside = call.cwd and path.is_relative_to(call.cwd)
     return cut(str(path.relative_to(call.cwd) if inside else path), 1_024) if named else ""
-
-
-def _subagent(call: ClaudeCall, outcome: ClaudeOutcome) -> DraftEvent:
-    status = "completed" if outcome.ok else "failed"
-    told = outcome.told if isinstance(outcome.told, dict) else {}
-    named = {"subagent_session_id": told["agentId"]} if isinstance(told.get("agentId"), str) else {}
-    summary = cut(str(call.arguments.get("description", "")), 512)
-    return DraftEvent(f"{VENDOR}subagent.completed", {"status": status, "summary": summary, **named}, call.key("agent"))
 
 
 def what(call: ClaudeCall) -> str:

@@ -176,6 +176,15 @@ def test_an_interruption_is_feedback_and_a_compaction_and_a_failed_turn_are_told
     assert (events[0]["content"]["signal"], events[1]["content"]["mode"]) == ("negative", "manual")
 
 
+def test_what_a_caller_sees_of_a_sub_agent_is_a_call_like_any_other() -> None:
+    made = Transcript("s")
+    made.user("Ask somebody", at(0))
+    call = made.call("Task", {"description": "Find the callers", "prompt": "Who calls it?"}, at(1))
+    made.result(call, "Two.", at(2), told={"agentId": "a1b2", "content": [{"type": "text", "text": "Two."}]})
+    events, _ = imported(made)
+    assert [event["event_type"] for event in events] == ["message", "tool_call", "tool_result"]
+
+
 def test_a_sub_agent_is_a_session_of_its_own_in_new_files_and_in_old() -> None:
     new = Transcript("s", agentId="a1b2", isSidechain=True)
     new.user("Find the callers", at(0))
