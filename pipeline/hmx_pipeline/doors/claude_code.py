@@ -37,7 +37,11 @@ _INJECTED: Final = re.compile(
 """What the client adds to a prompt, packs of this memory among it."""
 _COMMAND: Final = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
 _ARGUMENTS: Final = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
-_OWN: Final = re.compile(r"\s*<(?:local-command-|bash-(?:input|stdout|stderr)|task-notification|command-message)")
+_OWN: Final = re.compile(
+    r"\s*(?:<(?:local-command-|bash-(?:input|stdout|stderr)|task-notification|command-message)"
+    r"|This session is being continued from a previous conversation that ran out of context)"
+)
+"""How texts begin that the client writes in the user's name: its own, and the summary of what it compacted."""
 _INTERRUPTED: Final = re.compile(r"\s*\[Request interrupted by user(?: for tool use)?\]\s*")
 _REFUSED: Final = re.compile(
     r"(?:The user doesn't want to (?:proceed with|take) this (?:tool use|action)|User rejected)"

@@ -59,7 +59,10 @@ def test_a_client_that_quotes_the_user_is_left_out() -> None:
     assert [record.body["said"] for record in known_of(script)] == ["use a branch"]
 
 
-@pytest.mark.parametrize("comment", ["", REPORTED, INTERRUPTED, "task outcome: reward=0", "Stopped by the user"])
+@pytest.mark.parametrize(
+    "comment",
+    ["", REPORTED, INTERRUPTED, "task outcome: reward=0", "Stopped by the user", "the user refused the call"],
+)
 def test_a_rejection_without_words_is_explained_by_the_message_that_follows(comment: str) -> None:
     script = pushing()
     rejected = script.feedback("negative", comment)

@@ -176,6 +176,16 @@ def test_an_interruption_is_feedback_and_a_compaction_and_a_failed_turn_are_told
     assert (events[0]["content"]["signal"], events[1]["content"]["mode"]) == ("negative", "manual")
 
 
+def test_the_summary_of_a_compaction_is_nothing_that_the_user_said() -> None:
+    made = Transcript("s")
+    summary = "This session is being continued from a previous conversation that ran out of context. It was about tests."
+    made.user(summary, at(0))  # as older clients wrote it, without a field that says so
+    made.user("go on with the tests", at(1))
+    events, report = imported(made)
+    assert [event["content"]["text"] for event in events] == ["go on with the tests"]
+    assert +report.left_out == Counter({"texts that nobody said": 1})
+
+
 def test_what_a_caller_sees_of_a_sub_agent_is_a_call_like_any_other() -> None:
     made = Transcript("s")
     made.user("Ask somebody", at(0))
