@@ -215,6 +215,7 @@ def test_late_feedback_on_a_closed_segment_is_a_correction_too() -> None:
         "hidden tests: not resolved", "not helpful", "Wrong answer.", "rating: bad", "too slow.", "👎", "no",
         "nicht hilfreich", "please continue",
         "No es útil", "役に立ちません。", "没有帮助", "what are you doing...??", "Exit code 1\nFAIL TestTotals",
+        "You also said above:\n> the totals are done",
     ],
 )  # fmt: skip
 def test_a_verdict_that_does_not_say_what_to_do_is_no_correction(comment: str) -> None:

@@ -178,7 +178,7 @@ def test_an_interruption_is_feedback_and_a_compaction_and_a_failed_turn_are_told
 
 def test_the_summary_of_a_compaction_is_nothing_that_the_user_said() -> None:
     made = Transcript("s")
-    summary = "This session is being continued from a previous conversation that ran out of context. It was about tests."
+    summary = "This session is being continued from a previous conversation that ran out of context. It was of tests."
     made.user(summary, at(0))  # as older clients wrote it, without a field that says so
     made.user("go on with the tests", at(1))
     events, report = imported(made)
