@@ -45,7 +45,7 @@ from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import MemorySnapshot
-from hmx_pipeline.segments.targets import Target
+from hmx_pipeline.segments.targets import CallTargets
 
 _ORDER: Final = attrgetter("order")
 _NEVER: Final = format_ms(0)
@@ -53,13 +53,13 @@ _RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 
 
 def assemble(
-    request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot, targets: Sequence[Target] | None = None
+    request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot, call: CallTargets | None = None
 ) -> ContextPack:
-    """`targets`: those of a tool call that the request precedes; then the pack is about them alone."""
+    """`call`: the tool call that the pack is about, if it is."""
     ask = asked(request, plan, fetched)
     seen = view(ask, fetched)
-    if targets is not None:
-        seen = before_call(seen, targets)
+    if call is not None:
+        seen = before_call(seen, call)
     found: dict[SectionRule, list[EntryCandidate]] = {}
     faint: list[FaintCandidate] = []
     for rule in SECTIONS:

@@ -1,7 +1,8 @@
 """What a pack tells before a tool call: what users said of the same command or file, and how that command fails.
 
 Input: a pack view and the call. Output: the view without everything else. What merely resembles a call comes before
-nearly every call, so it is told when somebody asks.
+nearly every call, so it is told when somebody asks. Once the call has failed, only what users said of others is left
+out.
 """
 
 from collections.abc import Sequence
@@ -19,11 +20,15 @@ from hmx_pipeline.packs.pack_view import PackView
 from hmx_pipeline.retrieval.terms import terms
 from hmx_pipeline.segments.commands import first_end, within
 from hmx_pipeline.segments.file_paths import file_named, files_in
-from hmx_pipeline.segments.targets import Height, Target, names_in
+from hmx_pipeline.segments.targets import CallTargets, Height, Target, names_in
 
 
-def before_call(seen: PackView, targets: Sequence[Target]) -> PackView:
-    """`targets`: what the call does, each command of a line."""
+def before_call(seen: PackView, call: CallTargets) -> PackView:
+    targets = call.targets
+    if call.failed:
+        others = (one for one in seen.knowledge if is_correction(one.source))
+        gone = {one.source.record_id for one in others if not _concerns(one.source, targets, seen.asked)}
+        return replace(seen, knowledge=tuple(one for one in seen.knowledge if one.source.record_id not in gone))
     return replace(
         seen,
         artifacts=tuple(_helping(one) for one in seen.artifacts if _fails(one.source, targets)),

@@ -58,6 +58,15 @@ class Target(NamedTuple):
             yield Height.TOOL, self.tool
 
 
+class CallTargets(NamedTuple):
+    """What a tool call does."""
+
+    targets: tuple[Target, ...]
+    """Its file, or each command of its line."""
+    failed: bool = False
+    """True once it has been made and has failed."""
+
+
 def target_of(tool: str, values: Sequence[str]) -> Target | None:
     """Return the target of a call; None if it names nothing."""
     path, tool = next((path for path in map(file_named, values) if path), ""), tool[:_LONGEST]

@@ -73,11 +73,20 @@ MEMORY = MemorySnapshot(
     ],
 )  # fmt: skip
 def test_only_what_is_about_the_call_comes_before_it(tool: str, given: dict[str, str], told: set[str]) -> None:
-    named = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/home/dev/shop"}
-    call = read_hook({**named, "tool_name": tool, "tool_input": given})
+    assert told_by("PreToolUse", tool_name=tool, tool_input=given) == told
+
+
+def test_after_a_failure_what_users_said_of_other_calls_stays_away() -> None:
+    given = {"command": "git push && npm test"}
+    told = told_by("PostToolUseFailure", tool_name="Bash", tool_input=given, error="no such module cat grep totals")
+    assert told >= {"push", "fact", "procedure"}
+    assert told.isdisjoint({"totals", "other totals", "print", "search", "agent"})
+
+
+def told_by(hook: str, **fields: Any) -> set[str]:
+    call = read_hook({"hook_event_name": hook, "session_id": "s", "cwd": "/home/dev/shop", **fields})
     assert call is not None
     assert call.question is not None
     asked = call.question
     request = PackRequest(query=asked.query, tenant_id="acme", token_budget=1_000, sections=list(asked.sections))
-    pack = assemble(request, plan(request), MEMORY, asked.targets)
-    assert {entry.source_id for entry in pack.entries} == told
+    return {entry.source_id for entry in assemble(request, plan(request), MEMORY, asked.call).entries}
