@@ -223,6 +223,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "masking.mask_ids of values": lambda text: masking.mask_ids(text, text.split()[:12]),
         "masking.shorten": lambda text: masking.shorten(text, 80),
         "targets.target_of a command": lambda text: targets.target_of("bash", (text,)),
+        "targets.targets_of a line": lambda text: targets.targets_of("bash", (text,)),
         "targets.target_of a file": lambda text: targets.target_of("read_file", (text,)),
         "plan.classify": lambda text: retrieval_plan.classify(text, terms.words(text)),
         "times.time_reference": lambda text: times.time_reference(text, 10**12),

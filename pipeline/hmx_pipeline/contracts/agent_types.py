@@ -109,7 +109,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
     "compaction.completed": observed(
         "compaction_run", _SESSION + ":compaction:{@sequence}", ("status", "mode", "log_path"),
         ("mode", "status", "log_path", "event_count", "output_path", "projection_path", "snapshot_path", "strategy"),
-        edges=(_by_session("completed_compaction"),),
+        edges=(_by_session("completed_compaction"),), shelf=Shelf.DIAGNOSTIC,
     ),
     "hook.checkpoint": observed(
         "hook_checkpoint", _SESSION + ":checkpoint:{@sequence}", ("summary",),
@@ -118,7 +118,7 @@ AGENT_TYPES: Final[Mapping[str, EventType]] = {
     ),
     "session.ended": observed(
         "session_end", _SESSION + ":session-ended:{@sequence}", ("status", "reason"),
-        ("reason", "status", "session_id"), edges=(_by_session("ended_session"),),
+        ("reason", "status", "session_id"), edges=(_by_session("ended_session"),), shelf=Shelf.DIAGNOSTIC,
     ),
     **{
         f"schema.migration.{status}": observed(

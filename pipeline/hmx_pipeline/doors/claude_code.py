@@ -21,7 +21,6 @@ SUBAGENT: Final = "claude-code-subagent"
 VENDOR: Final = "x-claude_code-"
 
 _EDITS: Final = {"Edit": "modify", "MultiEdit": "modify", "NotebookEdit": "modify", "Write": "create"}
-_SUBAGENTS: Final = ("Task", "Agent")
 _RUNNERS: Final = re.compile(
     r"(?:py|c|nose)test2?|py\.test|nosetests|jest|vitest|mocha|rspec|phpunit|tox|nox|gotestsum|playwright"
 )
@@ -38,7 +37,11 @@ _INJECTED: Final = re.compile(
 """What the client adds to a prompt, packs of this memory among it."""
 _COMMAND: Final = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
 _ARGUMENTS: Final = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
-_OWN: Final = re.compile(r"\s*<(?:local-command-|bash-(?:input|stdout|stderr)|task-notification|command-message)")
+_OWN: Final = re.compile(
+    r"\s*(?:<(?:local-command-|bash-(?:input|stdout|stderr)|task-notification|command-message)"
+    r"|This session is being continued from a previous conversation that ran out of context)"
+)
+"""How texts begin that the client writes in the user's name: its own, and the summary of what it compacted."""
 _INTERRUPTED: Final = re.compile(r"\s*\[Request interrupted by user(?: for tool use)?\]\s*")
 _REFUSED: Final = re.compile(
     r"(?:The user doesn't want to (?:proceed with|take) this (?:tool use|action)|User rejected)"
@@ -118,7 +121,7 @@ def refused(call: ClaudeCall, words: str) -> DraftEvent:
     """Return the user's refusal. The call itself is no event: nothing was done."""
     signal = "correction" if words else "negative"
     content = {"signal": signal, "target_event_id": "", "comment": cut(words) or "the user refused the call"}
-    about = {"rejected_tool": call.tool, "rejected_command": cut(_what(call), 512)}
+    about = {"rejected_tool": call.tool, "rejected_command": cut(what(call), 512)}
     return DraftEvent("feedback", content, call.key("refused"), about)
 
 
@@ -130,7 +133,7 @@ def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[DraftEvent]:
     if call.tool in _EDITS and _path(call):
         return [_edit(call, outcome, text)]
     name = {"tool_name": call.tool, "call_id": call.tool_use_id}
-    drafts = [
+    return [
         DraftEvent("tool_call", {**name, "arguments": bounded(dict(call.arguments))}, call.key("call")),
         DraftEvent(
             "tool_result",
@@ -138,9 +141,6 @@ def called(call: ClaudeCall, outcome: ClaudeOutcome) -> list[DraftEvent]:
             call.key("result"),
         ),
     ]
-    if call.tool in _SUBAGENTS:
-        drafts.append(_subagent(call, outcome))
-    return drafts
 
 
 def is_test(command: str) -> bool:
@@ -193,16 +193,8 @@ def _path(call: ClaudeCall) -> str:
     return cut(str(path.relative_to(call.cwd) if inside else path), 1_024) if named else ""
 
 
-def _subagent(call: ClaudeCall, outcome: ClaudeOutcome) -> DraftEvent:
-    status = "completed" if outcome.ok else "failed"
-    told = outcome.told if isinstance(outcome.told, dict) else {}
-    named = {"subagent_session_id": told["agentId"]} if isinstance(told.get("agentId"), str) else {}
-    summary = cut(str(call.arguments.get("description", "")), 512)
-    return DraftEvent(f"{VENDOR}subagent.completed", {"status": status, "summary": summary, **named}, call.key("agent"))
-
-
-def _what(call: ClaudeCall) -> str:
-    """Return what a refused call was about: its command, else its file."""
+def what(call: ClaudeCall) -> str:
+    """Return what a call is about: its command, else its file."""
     return str(call.arguments.get("command") or _path(call) or "")
 
 

@@ -31,6 +31,7 @@ from hmx_pipeline.contracts.pack import (
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.packs import render
 from hmx_pipeline.packs.assembly_strategies import fill_of, section_weight
+from hmx_pipeline.packs.before_call import before_call
 from hmx_pipeline.packs.budget import Allocation, Offer, allocate
 from hmx_pipeline.packs.candidates import EntryCandidate, FaintCandidate, SaidElsewhere, duplicates, folds
 from hmx_pipeline.packs.decision_constraints import decision_constraints
@@ -44,15 +45,21 @@ from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import MemorySnapshot
+from hmx_pipeline.segments.targets import CallTargets
 
 _ORDER: Final = attrgetter("order")
 _NEVER: Final = format_ms(0)
 _RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 
 
-def assemble(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot) -> ContextPack:
+def assemble(
+    request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot, call: CallTargets | None = None
+) -> ContextPack:
+    """`call`: the tool call that the pack is about, if it is."""
     ask = asked(request, plan, fetched)
     seen = view(ask, fetched)
+    if call is not None:
+        seen = before_call(seen, call)
     found: dict[SectionRule, list[EntryCandidate]] = {}
     faint: list[FaintCandidate] = []
     for rule in SECTIONS:

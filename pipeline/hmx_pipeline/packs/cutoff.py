@@ -42,7 +42,8 @@ class Threshold(NamedTuple):
     """Share of the best relevance of its kind that a source needs."""
     doubled: float = inf
     """After this many tokens of better sources the required share has doubled, which is its maximum: a further source
-    costs as many tokens as they did, and adds less."""
+    costs as many tokens as they did, and adds less. If the question names nothing that memory knows, the share grows
+    faster and further, by the ratio of the thresholds: the more text there is, the more of it matches by chance."""
 
 
 OF_EPISODES: Final = Threshold(0.6, 0.2, 0.28, 3_600)
@@ -60,7 +61,8 @@ class Cutoff(NamedTuple):
         if self.fill is Filling.BUDGET:
             return _OF_BUDGET * best
         begins = kind.familiar if self.familiar else kind.strange
-        share = kind.share * min(2, 1 + spent / kind.doubled)
+        pace = begins / kind.familiar
+        share = kind.share * min(max(2, pace), 1 + pace * spent / kind.doubled)
         return begins if best < begins else max(ANY if self.familiar else _LEAST, share * best)
 
 

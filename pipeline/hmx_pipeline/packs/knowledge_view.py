@@ -27,7 +27,7 @@ from hmx_pipeline.retrieval.score import (
     knowledge_components,
 )
 
-_ELSEWHERE: Final = Exclusion(DropReason.LOW_RELEVANCE, "it names a command of another task than the procedure does")
+ELSEWHERE: Final = Exclusion(DropReason.LOW_RELEVANCE, "it names a command of another task than the procedure does")
 _COMMAND: Final = re.compile(r"`([^`]+)`")
 
 
@@ -80,7 +80,7 @@ def concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRe
     if not commands or found.barred is not None or found.relevance >= ANY:
         return found
     named = any(" ".join(command.split()[:2]) in steps for command in commands)
-    return found if named else replace(found, barred=_ELSEWHERE)
+    return found if named else replace(found, barred=ELSEWHERE)
 
 
 def began(source: KnowledgeRecord) -> int:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.segments.action_names import EDIT, verb_of, words_of
+from hmx_pipeline.segments.commands import simple_commands
 from hmx_pipeline.segments.file_paths import file_named, files_in
 
 _PARTS: Final = 3
@@ -57,6 +58,15 @@ class Target(NamedTuple):
             yield Height.TOOL, self.tool
 
 
+class CallTargets(NamedTuple):
+    """What a tool call does."""
+
+    targets: tuple[Target, ...]
+    """Its file, or each command of its line."""
+    failed: bool = False
+    """True once it has been made and has failed."""
+
+
 def target_of(tool: str, values: Sequence[str]) -> Target | None:
     """Return the target of a call; None if it names nothing."""
     path, tool = next((path for path in map(file_named, values) if path), ""), tool[:_LONGEST]
@@ -65,6 +75,15 @@ def target_of(tool: str, values: Sequence[str]) -> Target | None:
     if values and (not tool or not _SHELLS.isdisjoint(words_of(tool))):
         return Target(_command(values[0]) or tool, tool)
     return Target(tool, tool) if tool else None
+
+
+def targets_of(tool: str, values: Sequence[str]) -> tuple[Target, ...]:
+    """Return the target of a call, and of each further command of its line."""
+    first = target_of(tool, values)
+    if first is None or first.name == first.tool or file_named(first.name):
+        return () if first is None else (first,)
+    lines = (" ".join((one.program, *one.words)) for one in simple_commands(values[0]))
+    return tuple(Target(name, tool) for name in dict.fromkeys((first.name, *map(_command, lines))) if name)
 
 
 def target_of_action(step: Step) -> Target | None:

@@ -142,7 +142,7 @@ async def _asked(request: Request, tenant: str, call: HookCall) -> dict[str, Any
             subject_id=bound_to(request),
             sections=list(asked.sections) or None,
         )
-        pack = await turns.run(tenant, make_pack, store_of(request), wanted)
+        pack = await turns.run(tenant, make_pack, store_of(request), wanted, asked.call)
     except (ProblemError, StoreUnavailableError, TamperedError, ValidationError):
         return {}
     return hook_answer(call.hook, [entry.content for entry in pack.entries])

@@ -59,7 +59,10 @@ def test_a_client_that_quotes_the_user_is_left_out() -> None:
     assert [record.body["said"] for record in known_of(script)] == ["use a branch"]
 
 
-@pytest.mark.parametrize("comment", ["", REPORTED, INTERRUPTED, "task outcome: reward=0", "Stopped by the user"])
+@pytest.mark.parametrize(
+    "comment",
+    ["", REPORTED, INTERRUPTED, "task outcome: reward=0", "Stopped by the user", "the user refused the call"],
+)
 def test_a_rejection_without_words_is_explained_by_the_message_that_follows(comment: str) -> None:
     script = pushing()
     rejected = script.feedback("negative", comment)
@@ -212,6 +215,7 @@ def test_late_feedback_on_a_closed_segment_is_a_correction_too() -> None:
         "hidden tests: not resolved", "not helpful", "Wrong answer.", "rating: bad", "too slow.", "👎", "no",
         "nicht hilfreich", "please continue",
         "No es útil", "役に立ちません。", "没有帮助", "what are you doing...??", "Exit code 1\nFAIL TestTotals",
+        "You also said above:\n> the totals are done",
     ],
 )  # fmt: skip
 def test_a_verdict_that_does_not_say_what_to_do_is_no_correction(comment: str) -> None:

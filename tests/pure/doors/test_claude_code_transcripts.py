@@ -176,6 +176,25 @@ def test_an_interruption_is_feedback_and_a_compaction_and_a_failed_turn_are_told
     assert (events[0]["content"]["signal"], events[1]["content"]["mode"]) == ("negative", "manual")
 
 
+def test_the_summary_of_a_compaction_is_nothing_that_the_user_said() -> None:
+    made = Transcript("s")
+    summary = "This session is being continued from a previous conversation that ran out of context. It was of tests."
+    made.user(summary, at(0))  # as older clients wrote it, without a field that says so
+    made.user("go on with the tests", at(1))
+    events, report = imported(made)
+    assert [event["content"]["text"] for event in events] == ["go on with the tests"]
+    assert +report.left_out == Counter({"texts that nobody said": 1})
+
+
+def test_what_a_caller_sees_of_a_sub_agent_is_a_call_like_any_other() -> None:
+    made = Transcript("s")
+    made.user("Ask somebody", at(0))
+    call = made.call("Task", {"description": "Find the callers", "prompt": "Who calls it?"}, at(1))
+    made.result(call, "Two.", at(2), told={"agentId": "a1b2", "content": [{"type": "text", "text": "Two."}]})
+    events, _ = imported(made)
+    assert [event["event_type"] for event in events] == ["message", "tool_call", "tool_result"]
+
+
 def test_a_sub_agent_is_a_session_of_its_own_in_new_files_and_in_old() -> None:
     new = Transcript("s", agentId="a1b2", isSidechain=True)
     new.user("Find the callers", at(0))

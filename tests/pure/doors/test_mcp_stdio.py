@@ -77,6 +77,18 @@ def test_what_is_offered_needs_no_service() -> None:
             assert said["result"].items() >= offered.items()
 
 
+def test_a_rule_that_is_an_entry_is_told_once() -> None:
+    bounds = [{"artifact_id": name, "constraint": f"Never push to {name}"} for name in ("main", "next")]
+    entry = {"source_id": "main", "section": "core", "source_type": "policy", "relevance_score": 0.5}
+    entries = [{**entry, "content": "[hmx] Never push to main"}]
+    pack = {"entries": entries, "decision_constraints": bounds, "token_budget": {"used": 9}}
+    call = {"name": "memory_pack", "arguments": {"query": "push"}}
+    (said,) = heard({"id": 1, "method": "tools/call", "params": call}, ask=lambda *_: (200, json.dumps(pack).encode()))
+    text = said["result"]["content"][0]["text"]
+    assert [text.count(f"Never push to {name}") for name in ("main", "next")] == [1, 1]
+    assert said["result"]["structuredContent"]["rules"] == ["Never push to main", "Never push to next"]
+
+
 def test_a_service_that_is_away_is_an_error_of_each_request_and_the_next_one_asks_again() -> None:
     asked: list[str] = []
 

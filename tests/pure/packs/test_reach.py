@@ -48,8 +48,14 @@ def test_entries_end_where_they_stop_helping_whatever_the_budget() -> None:
 def test_the_more_there_is_the_more_the_next_must_answer_but_what_answers_as_well_always_helps() -> None:
     for share, all_of_them in ((0.3, False), (0.8, True)):
         shown = ids(ask(scored(0.9, *[share] * 150), token_budget=100_000))
-        assert 5 < len(shown) <= 151
+        assert 2 < len(shown) <= 151
         assert (len(shown) == 151) is all_of_them
+
+
+def test_where_nothing_is_named_that_memory_knows_a_long_answer_ends_earlier() -> None:
+    strange = scored(0.9, *[0.6] * 150)
+    shown, known = (ids(ask(memory, token_budget=100_000)) for memory in (strange, replace(strange, named=True)))
+    assert 2 < len(shown) < len(known) == 151
 
 
 def test_what_has_more_than_all_of_the_question_is_worth_one() -> None:

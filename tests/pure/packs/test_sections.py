@@ -62,6 +62,17 @@ def test_a_standing_policy_is_in_every_pack_that_has_room_for_it(query: str, bud
     assert (first.section, first.source_id) == (Section.CORE, "policy")
 
 
+def test_that_a_session_ended_or_was_compacted_is_told_on_request_only() -> None:
+    records = [
+        record("end", "session end s", kind="entity", body={"entity_type": "session_end", "name": "s"}),
+        record("compaction", "compaction run s", kind="entity", body={"entity_type": "compaction_run", "name": "s"}),
+        record("ended", "s ended session s", kind="relation", body={"relation": "ended_session"}),
+    ]
+    memory = MemorySnapshot("v", T0, knowledge=tuple(FoundSource(each, 1000) for each in records))
+    assert ask(memory, fill="budget").entries == []
+    assert {e.section for e in ask(memory, fill="budget", include=["diagnostic"]).entries} == {Section.GRAPH_RELATIONS}
+
+
 def test_a_rule_that_names_a_command_stands_only_where_the_procedure_or_the_question_is_about_it() -> None:
     said = {"kind": "policy", "body": {"memory": "policy", "said_by": ["user"]}}
     rules = [

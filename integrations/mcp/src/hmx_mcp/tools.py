@@ -83,14 +83,17 @@ def _answer(pack: Json) -> Answer:
         }
         for entry in pack.get("entries") or ()
     ]
-    rules = [str(rule["constraint"]) for rule in pack.get("decision_constraints") or ()]
+    bounds = pack.get("decision_constraints") or ()
+    rules = [str(rule["constraint"]) for rule in bounds]
+    told = {entry["id"] for entry in entries}
+    untold = [str(rule["constraint"]) for rule in bounds if rule["artifact_id"] not in told]
     texts = [f"{entry['text']}\n(id {entry['id']})" for entry in entries]
     used = pack["token_budget"]["used"]
     data = {"memory": True, "entries": entries, "rules": rules, "tokens": used}
     if not texts and not rules:
         empty = pack.get("metadata", {}).get("memory_empty")
         return Answer(_EMPTY if empty else "Memory holds nothing that answers this.", data)
-    return Answer(shown(*(f"rule: {rule}" for rule in rules), *texts), data)
+    return Answer(shown(*(f"rule: {rule}" for rule in untold), *texts), data)
 
 
 def _search(service: Service, given: Json) -> Answer:

@@ -35,7 +35,7 @@ _GOALS_WORDS: Final = 160
 """Most words of all sessions' goals together, the most frequent ones."""
 _AGENTS: Final = 16
 _WHO: Final = "user|human|customer|operator|reviewer"
-_DONE: Final = "interrupted|rejected|cancell?ed|declined|denied|stopped|aborted"
+_DONE: Final = "interrupted|rejected|refused|cancell?ed|declined|denied|stopped|aborted"
 _QUOTES: Final = re.compile(rf"\bthe (?:{_WHO}) (?:said|says|wrote|added|replied)\s*:\s*", re.IGNORECASE)
 _REPORTS: Final = re.compile(
     rf"^\s*\[[^\]]*\]\s*$|\b(?:{_DONE}) by (?:the )?(?:{_WHO})\b"
@@ -143,7 +143,9 @@ def _telling(told: str) -> str:
 
 
 def _tells(sentence: str) -> bool:
-    """Return True if the sentence has a word besides the verdict and, if it is a question, proposes something."""
+    """Return True if the sentence has a word besides the verdict, and does more than announce what is pasted or ask."""
+    if sentence.rstrip().endswith((":", "：")):
+        return False
     if sentence.rstrip().endswith(("?", "？")) and _PROPOSES.search(sentence) is None:
         return False
     return _LETTERS.search(_VERDICT.sub("", sentence)) is not None
