@@ -29,6 +29,7 @@ class TtlCache(Generic[T]):
             return self._answer[0]
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._compute())
+            self._asking.add_done_callback(_seen)
         return await asyncio.shield(self._asking)  # a caller that gives up takes it from no other
 
     async def _compute(self) -> T:
@@ -38,3 +39,9 @@ class TtlCache(Generic[T]):
             now = time.monotonic()
             self._answer = answer, now + max(self._kept_s, self._times * (now - began))
         return answer
+
+
+def _seen(asking: asyncio.Task[T]) -> None:
+    """Its callers may all have given up: then nobody else looks at what it failed with."""
+    if not asking.cancelled():
+        asking.exception()

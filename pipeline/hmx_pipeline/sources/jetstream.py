@@ -63,7 +63,7 @@ class JetStream:
         asked = ConsumerConfig(ack_policy=AckPolicy.EXPLICIT, ack_wait=ACK_WAIT_S)
         self._pull = await self._client.jetstream(timeout=ANSWER_S).pull_subscribe(subject, durable, config=asked)
         if (await self._pull.consumer_info()).num_ack_pending:
-            await asyncio.sleep(ACK_WAIT_S)  # so what a crash left comes before anything newer
+            await asyncio.sleep(1.2 * ACK_WAIT_S)  # so what a crash left comes before anything newer, and is no end
 
     async def _fetch(self, wait_s: float) -> list[QueueMessage]:
         try:
