@@ -12,7 +12,7 @@ import orjson
 from confluent_kafka import Message
 
 from hmx_pipeline.contracts.keys import session_key
-from hmx_pipeline.contracts.pack import SourceType
+from hmx_pipeline.contracts.options import SourceType
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.kafka.clients import plain_producer
 from hmx_pipeline.settings import Settings

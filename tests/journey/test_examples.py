@@ -12,7 +12,8 @@ import pytest
 
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.fingerprint import Fingerprint
-from hmx_pipeline.contracts.pack import ContextPack, Section
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.local.samples import TENANT, sample_events
 from hmx_pipeline.settings import Settings

@@ -13,7 +13,8 @@ from click.testing import Result
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from hmx_pipeline.cli.wait import wait_for_all
-from hmx_pipeline.contracts.artifact import TRANSITIONS, Status
+from hmx_pipeline.contracts.artifact import TRANSITIONS
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.kafka.publisher import publish
 from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.settings import Settings

@@ -18,8 +18,9 @@ from hmx_pipeline.compiler.knowledge.authority import UNCONFIRMED
 from hmx_pipeline.contracts.artifact import Artifact, owner_of
 from hmx_pipeline.contracts.evidence import EvidenceControl, TenantSettings
 from hmx_pipeline.contracts.headers import KIND
-from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord
-from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.options import HOLDS, Kind, Section
+from hmx_pipeline.contracts.pack import ContextPack, DropReason
 from hmx_pipeline.packs.assemble import assemble
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan

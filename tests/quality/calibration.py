@@ -14,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from hmx_pipeline.contracts.pack import ContextPack, Section
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.packs.pack_query import asked
 from hmx_pipeline.packs.pack_view import view
 from hmx_pipeline.retrieval.pack_request import PackRequest

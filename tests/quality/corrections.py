@@ -19,7 +19,8 @@ from hmx_pipeline.advice.ranking import Ranking
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import KIND, Headers
-from hmx_pipeline.contracts.pack import ContextPack, Section
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.segments.action_names import verb_of

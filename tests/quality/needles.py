@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import ContextPack, DropReason
 from hmx_pipeline.retrieval.score import MemorySnapshot
 from tests.quality.figures import Bar, Case, Figure, mean
 from tests.quality.remembered import both_stages, memory

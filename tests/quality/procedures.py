@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from hmx_pipeline.advice.action_traces import ActionTrace
 from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.contracts.event_types import Role
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section
 from hmx_pipeline.segments.action_names import silent
 from hmx_pipeline.segments.intent import GOAL_TURNS
 from tests.quality.desks import DESKS, FILE, splits

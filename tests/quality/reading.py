@@ -15,8 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from hmx_pipeline.contracts.artifact import Artifact, Status
-from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord
+from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.options import HOLDS, Status
 from hmx_pipeline.packs import render
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE

@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from hmx_pipeline.contracts.episode import RESERVED
-from hmx_pipeline.contracts.pack import ContextPack, Filling
+from hmx_pipeline.contracts.options import Filling
+from hmx_pipeline.contracts.pack import ContextPack
 from hmx_pipeline.contracts.timestamps import utc
 from hmx_pipeline.packs.render import episode, marked
 from hmx_pipeline.packs.tokens import estimate

@@ -19,8 +19,8 @@ from hmx_pipeline.audit import grow as growth
 from hmx_pipeline.audit.replay_artifacts import PatternName, current_artifacts
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.keys import partition_of
-from hmx_pipeline.contracts.knowledge import HOLDS
 from hmx_pipeline.contracts.limits import MB
+from hmx_pipeline.contracts.options import HOLDS
 from hmx_pipeline.contracts.retention import DAY_MS
 from hmx_pipeline.kafka.clients import plain_producer
 from hmx_pipeline.kafka.publisher import key_of, publish

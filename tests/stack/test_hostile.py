@@ -7,7 +7,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from hmx_pipeline.contracts.pack import ENTRY_MARK
+from hmx_pipeline.contracts.options import ENTRY_MARK
 from hmx_pipeline.contracts.safe_text import INDENT
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.projection import TopicRecord

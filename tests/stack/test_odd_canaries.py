@@ -11,8 +11,8 @@ import orjson
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.fingerprint import Tier
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.queries.fingerprint_query import make_fingerprint
 from hmx_pipeline.store.subject_view import SubjectView

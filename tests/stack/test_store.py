@@ -5,10 +5,11 @@ import random
 import orjson
 import pytest
 
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.limits import ID_BYTES
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.retrieval.retrieval_plan import EPISODES as EPISODES_FETCHED
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TornStateError, connect
 from hmx_pipeline.store.changes import SESSION_STEPS

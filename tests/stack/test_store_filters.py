@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hmx_pipeline.contracts.keys import join_key
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.retrieval.retrieval_plan import EPISODES
 from hmx_pipeline.store.projection import TopicRecord

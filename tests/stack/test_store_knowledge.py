@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from hmx_pipeline.contracts.keys import join_key
-from hmx_pipeline.contracts.pack import Entry, Section
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import Entry
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.store.fetch import Store

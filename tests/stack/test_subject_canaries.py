@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.store.subject_view import SubjectView

@@ -10,7 +10,8 @@ import orjson
 from hmx_pipeline.compiler import usage_counts
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Contribution
-from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.options import HOLDS, Kind
 from hmx_pipeline.fingerprints.contents import FingerprintContents, UsageCounts
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import ARTIFACTS, KNOWLEDGE

@@ -8,7 +8,7 @@ import orjson
 
 from hmx_pipeline.contracts.evidence import EvidenceControl, TenantSettings
 from hmx_pipeline.contracts.headers import KIND
-from hmx_pipeline.contracts.knowledge import HOLDS
+from hmx_pipeline.contracts.options import HOLDS
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import KNOWLEDGE
 from tests.support.inprocess import events_log, evidence_logs, run

@@ -17,8 +17,9 @@ from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.compiler.lifecycle import decayed
 from hmx_pipeline.compiler.private_words import FEWEST_SUBJECTS
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES, KINDS
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.retrieval.terms import strings, terms
 from hmx_pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern, state_key

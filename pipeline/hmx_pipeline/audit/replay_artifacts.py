@@ -13,7 +13,7 @@ import orjson
 import xxhash
 
 from hmx_pipeline.audit.replay_streams import changed_paths
-from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.stages.fold import Record
 
 CURRENT: Final = (Status.DRAFT, Status.ACTIVE)

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from hmx_pipeline.cli.console import OUT, as_typed, fail, many, plain, saying
 from hmx_pipeline.cli.own_stack import own_stack
 from hmx_pipeline.cli.status import DEMO
-from hmx_pipeline.contracts.artifact import Status
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.settings import Settings
 

@@ -14,8 +14,8 @@ from hmx_pipeline.cli.console import OUT, AsJson, fail, many, plain, print_json,
 from hmx_pipeline.cli.opened_memory import SHORT, WIDTH, Subject, Tenant, find_by_end, opened, tenant_or_only
 from hmx_pipeline.compiler.evidence_kind import Need
 from hmx_pipeline.compiler.knowledge.authority import why
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.runtime.state_topics import state_records
 from hmx_pipeline.settings import Settings

@@ -251,7 +251,8 @@ def best(settings: Settings) -> list[tuple[str, str, str]]:
 def _told(store: Any) -> list[list[tuple[str, str, str]]]:
     """Returns what users said when they refused an action, if it reads as a rule, and facts; the clearest first."""
     from hmx_pipeline.compiler.knowledge.classifier import scores
-    from hmx_pipeline.contracts.knowledge import Memory, Standing
+    from hmx_pipeline.contracts.knowledge import Memory
+    from hmx_pipeline.contracts.options import Standing
 
     records = store.knowledge_records(TENANT, sorted(store.knowledge_ids(TENANT, [Standing.ACTIVE])))
     said = [
@@ -269,7 +270,8 @@ def _told(store: Any) -> list[list[tuple[str, str, str]]]:
 
 
 def _artifacts(store: Any, artifact_type: str, called: str) -> list[tuple[str, str, str]]:
-    from hmx_pipeline.contracts.artifact import Artifact, Status
+    from hmx_pipeline.contracts.artifact import Artifact
+    from hmx_pipeline.contracts.options import Status
     from hmx_pipeline.packs.render import artifact as rendered
 
     found = [
@@ -289,7 +291,7 @@ def _rank(artifact: dict[str, Any]) -> tuple[bool, float, int, str]:
 
 def _rules(store: Any) -> list[tuple[str, str, str]]:
     """Returns what a pack says whatever is asked."""
-    from hmx_pipeline.contracts.pack import ENTRY_MARK, Section
+    from hmx_pipeline.contracts.options import ENTRY_MARK, Section
     from hmx_pipeline.queries.context_pack import make_pack
     from hmx_pipeline.retrieval.pack_request import PackRequest
 

@@ -15,9 +15,8 @@ from hmx_pipeline.compiler.cause_conditions import conditions, counterexamples
 from hmx_pipeline.compiler.causes import REACH, CausePair, pairs
 from hmx_pipeline.compiler.confidence import Tally, tally
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section, Status
 from hmx_pipeline.segments import event_text
 from hmx_pipeline.segments.action_names import checks, mutates
 from hmx_pipeline.segments.intent import goal_intent, goal_messages, goal_title, intent_key

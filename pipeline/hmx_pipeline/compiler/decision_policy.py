@@ -14,10 +14,9 @@ from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import Tally, Verdict, contradicted, recent, tally
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
 from hmx_pipeline.compiler.mining import share_with
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section, Status
 from hmx_pipeline.segments.decision_outcomes import Consequence, consequences
 from hmx_pipeline.segments.intent import goal_intent, goal_messages, option_key, question_key
 from hmx_pipeline.segments.lexicon import CHOOSING

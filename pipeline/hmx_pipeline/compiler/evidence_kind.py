@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hmx_pipeline.compiler.confidence import Verdict
-from hmx_pipeline.contracts.artifact import Status, ValidityScope
+from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section, Status
 from hmx_pipeline.segments.pairing import Action
 
 

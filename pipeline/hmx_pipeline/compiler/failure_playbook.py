@@ -21,10 +21,9 @@ from hmx_pipeline.compiler.tasks.slot_texts import slot_lines, told_source
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import acts_of, read_act, run_of, wishes_of
 from hmx_pipeline.compiler.tasks.templates import Template, templates
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section, Status
 from hmx_pipeline.segments.action_names import ASK, EDIT, blamed, mutates, phrase_of, silent, tool_of, verb_of, words_of
 from hmx_pipeline.segments.commands import Simple
 from hmx_pipeline.segments.intent import stem

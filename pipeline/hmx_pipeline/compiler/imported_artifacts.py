@@ -8,11 +8,12 @@ from typing import Final
 from pydantic import Field
 
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
-from hmx_pipeline.contracts.artifact import Status, ValidityScope
+from hmx_pipeline.contracts.artifact import ValidityScope
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, Import
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import IMPORTED_AGENTS
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.timestamps import milliseconds
 
 TRUST: Final = 0.7

@@ -12,11 +12,12 @@ from pydantic import Field
 
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.imported_artifacts import CAUSE
-from hmx_pipeline.contracts.artifact import SUBJECT, TRANSITIONS, UNCONFIRMED, Artifact, Status
+from hmx_pipeline.contracts.artifact import SUBJECT, TRANSITIONS, UNCONFIRMED, Artifact
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.canonical import content_hash
 from hmx_pipeline.contracts.evidence import Pattern
 from hmx_pipeline.contracts.ids import content_id
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 
 _LIVE: Final = (Status.DRAFT, Status.ACTIVE)

@@ -16,10 +16,9 @@ from hmx_pipeline.compiler.confidence import contradicted, outcomes, recent, ver
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
 from hmx_pipeline.compiler.mining import Mined, mine, share_with
 from hmx_pipeline.compiler.tasks import runs
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section, Status
 from hmx_pipeline.segments.action_names import phase_of, phrase_of, silent, tool_of
 from hmx_pipeline.segments.intent import content_words, goal_intent, goal_messages, intent_key, stem
 from hmx_pipeline.segments.lexicon import LEXICON_VERSION

@@ -17,9 +17,8 @@ from hmx_pipeline.compiler.tasks.remedies import Remedy
 from hmx_pipeline.compiler.tasks.slot_texts import described, slot_lines
 from hmx_pipeline.compiler.tasks.task_run import Run, run_of
 from hmx_pipeline.compiler.tasks.templates import Template
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section, Status
 from hmx_pipeline.segments.action_names import EDIT
 from hmx_pipeline.segments.masking import sentence, shorten
 

@@ -14,8 +14,6 @@ from hmx_pipeline.contracts.limits import ARTIFACT_CONTENT_BYTES, ARTIFACT_SOURC
 from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
-__all__ = ["Status"]
-
 STANDARD_TYPES = tuple(CONTENTS)
 _TYPE_PATTERN = f"^({'|'.join(STANDARD_TYPES)}|{NAMESPACED})$"
 

@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hmx_pipeline.contracts.artifact import Status, TypeName, is_type
+from hmx_pipeline.contracts.artifact import TypeName, is_type
 from hmx_pipeline.contracts.base import Items, Model
 from hmx_pipeline.contracts.canonical import canonical_json, content_hash
 from hmx_pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
 from hmx_pipeline.contracts.keys import CONTROL_PREFIX, join_key, split_key
 from hmx_pipeline.contracts.limits import ARTIFACT_CONTENT_BYTES, ARTIFACT_TAGS
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
 FINGERPRINT_VERSION: Final = 1

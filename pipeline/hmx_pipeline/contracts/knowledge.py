@@ -13,8 +13,6 @@ from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.options import HOLDS, Kind, Standing
 from hmx_pipeline.contracts.versions import HMX_VERSION
 
-__all__ = ["HOLDS", "Kind", "Standing"]
-
 
 class Memory(StrEnum):
     """What is remembered; `body.memory` says it."""

@@ -8,10 +8,8 @@ from pydantic import Field
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.event import HmxVersion, Name, Timestamp, Unit
 from hmx_pipeline.contracts.limits import PACK_CONSTRAINTS, PACK_DROPS, PACK_ENTRIES, PACK_NEXT_STEPS, PACK_TAGS
-from hmx_pipeline.contracts.options import ENTRY_MARK, Filling, Past, Profile, Section, SourceType, Strategy
+from hmx_pipeline.contracts.options import Section, SourceType, Strategy
 from hmx_pipeline.contracts.versions import HMX_VERSION
-
-__all__ = ["ENTRY_MARK", "Filling", "Past", "Profile", "Section", "SourceType", "Strategy"]
 
 Count = Annotated[int, Field(ge=0)]
 

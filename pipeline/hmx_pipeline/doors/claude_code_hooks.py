@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.contracts.pack import ENTRY_MARK, Section
+from hmx_pipeline.contracts.options import ENTRY_MARK, Section
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import AGENT, SUBAGENT, ClaudeCall, ClaudeOutcome
 from hmx_pipeline.doors.draft import DraftEvent, cut

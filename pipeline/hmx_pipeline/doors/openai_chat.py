@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from hmx_pipeline.contracts.pack import ENTRY_MARK
+from hmx_pipeline.contracts.options import ENTRY_MARK
 from hmx_pipeline.doors.otel_messages import chat_of
 from hmx_pipeline.doors.otel_tools import written
 from hmx_pipeline.doors.otlp import Json, OtelRecord

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.options import Status
 
 SHARED: Final = 2
 """Number of sessions, and of subjects where they have any, that must share a free text before a fingerprint quotes

@@ -6,9 +6,9 @@ to whoever did the work. Raises `UnreadableError`.
 
 from typing import Any
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.artifact_content import why_not
 from hmx_pipeline.contracts.fingerprint import ArtifactSummary, ContextPriors, Fingerprint, Import, priors_pattern
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.versions import SUPPORTED_MAJOR, parse_version
 
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.fingerprint import (
     PARTS,
@@ -27,6 +26,7 @@ from hmx_pipeline.contracts.limits import (
     FINGERPRINT_NAMED_FULL,
     FINGERPRINT_QUESTIONS,
 )
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.fingerprints.behaviour import behavioral_patterns
 from hmx_pipeline.fingerprints.contents import FingerprintContents, portable

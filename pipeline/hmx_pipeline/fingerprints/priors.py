@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from math import log1p
 
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.fingerprint import ArtifactSummary, ContextPriors
 from hmx_pipeline.contracts.limits import FINGERPRINT_PATTERNS, FINGERPRINT_TERMS
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section, Status
 from hmx_pipeline.fingerprints.counting import scaled
 from hmx_pipeline.fingerprints.summarise import weight
 from hmx_pipeline.retrieval.terms import terms

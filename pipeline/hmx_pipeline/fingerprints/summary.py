@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from hmx_pipeline.compiler import decision_policy, failure_playbook, strategy_template, task_schema
 from hmx_pipeline.compiler.artifact_text import and_list, percent, plural
 from hmx_pipeline.compiler.usage_counts import REST
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.fingerprint import ArtifactSummary, BehavioralPatterns, GraphDigest, SemanticSummary
 from hmx_pipeline.contracts.limits import FINGERPRINT_COMPETENCIES
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.fingerprints.summarise import weight
 from hmx_pipeline.segments.action_names import phrase_of
 

@@ -6,7 +6,7 @@ An entry is cut from its mark to the next blank line. Otherwise memory would tak
 import re
 from typing import Final
 
-from hmx_pipeline.contracts.pack import ENTRY_MARK
+from hmx_pipeline.contracts.options import ENTRY_MARK
 
 _FIRST: Final = ENTRY_MARK[0]
 _ENTRY: Final = re.compile(re.escape(ENTRY_MARK) + r".*?(?:\n[ \t\r]*\n|\Z)", re.DOTALL)

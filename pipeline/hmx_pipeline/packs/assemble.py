@@ -15,6 +15,7 @@ from hmx_pipeline.compiler.knowledge.authority import authority_of, why
 from hmx_pipeline.contracts.canonical import canonical_json
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.limits import PACK_BYTES, PACK_DROPS
+from hmx_pipeline.contracts.options import Section, SourceType
 from hmx_pipeline.contracts.pack import (
     AssemblyMetadata,
     ContextPack,
@@ -23,9 +24,7 @@ from hmx_pipeline.contracts.pack import (
     DropReason,
     Entry,
     QueryClassification,
-    Section,
     SectionBudget,
-    SourceType,
     TokenBudget,
 )
 from hmx_pipeline.contracts.timestamps import format_ms

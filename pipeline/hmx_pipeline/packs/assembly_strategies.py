@@ -8,7 +8,8 @@ relevance before the others get more than one. `fingerprint_guided` prefers what
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hmx_pipeline.contracts.pack import RankingWeights, Section, Strategy
+from hmx_pipeline.contracts.options import Section, Strategy
+from hmx_pipeline.contracts.pack import RankingWeights
 from hmx_pipeline.packs.budget import Fill, OpenSection, RemainingBudget, by_shares, place
 from hmx_pipeline.retrieval.terms import terms
 

@@ -13,7 +13,8 @@ import msgspec
 from hmx_pipeline.compiler import failure_playbook
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.keys import split_key
-from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, is_correction
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, is_correction
+from hmx_pipeline.contracts.options import Kind
 from hmx_pipeline.packs.candidates import Scored, Source
 from hmx_pipeline.packs.knowledge_view import ELSEWHERE
 from hmx_pipeline.packs.pack_view import PackView

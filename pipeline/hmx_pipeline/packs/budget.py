@@ -12,7 +12,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from hmx_pipeline.contracts.limits import PACK_ENTRIES
-from hmx_pipeline.contracts.pack import Section, SectionBudget
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import SectionBudget
 from hmx_pipeline.packs.candidates import EntryCandidate
 from hmx_pipeline.packs.render import cut
 from hmx_pipeline.packs.tokens import estimate

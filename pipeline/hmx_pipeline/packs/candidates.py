@@ -7,7 +7,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from hmx_pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
+from hmx_pipeline.contracts.options import Section, SourceType
+from hmx_pipeline.contracts.pack import DropReason, Provenance
 from hmx_pipeline.contracts.safe_text import as_data
 from hmx_pipeline.packs.near_duplicates import Mark, alike, folded, in_order, mark, near, told, words
 from hmx_pipeline.packs.shorter import EntryLines

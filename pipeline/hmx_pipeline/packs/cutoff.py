@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
-from hmx_pipeline.contracts.pack import Filling
+from hmx_pipeline.contracts.options import Filling
 from hmx_pipeline.retrieval.fit import taken
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.searchable import Document

@@ -9,8 +9,9 @@ from typing import Final
 
 from hmx_pipeline.compiler import decision_policy
 from hmx_pipeline.compiler.knowledge.authority import binds
-from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import PACK_CONSTRAINTS
+from hmx_pipeline.contracts.options import Kind
 from hmx_pipeline.contracts.pack import DecisionConstraint
 from hmx_pipeline.packs.candidates import Scored
 from hmx_pipeline.packs.pack_view import PackView

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from hmx_pipeline.contracts import pack
+from hmx_pipeline.contracts.options import SourceType
 from hmx_pipeline.packs.budget import Fill, Offer, allocate
 from hmx_pipeline.packs.candidates import EntryCandidate
 from hmx_pipeline.retrieval.terms import terms
@@ -73,7 +74,7 @@ def explained(
 
 
 def _matched(candidate: EntryCandidate, query: Set[str], related: Set[str]) -> list[str]:
-    told = query | related if candidate.source_type is pack.SourceType.EPISODE else query
+    told = query | related if candidate.source_type is SourceType.EPISODE else query
     return sorted(told & set(terms(candidate.text)))
 
 

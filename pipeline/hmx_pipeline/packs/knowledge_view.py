@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from hmx_pipeline.compiler.knowledge.authority import authority_of, is_for, who
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.keys import split_key
-from hmx_pipeline.contracts.knowledge import HOLDS, KnowledgeRecord, Standing, is_correction
-from hmx_pipeline.contracts.knowledge import Kind as Known
-from hmx_pipeline.contracts.pack import DropReason, Past
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, is_correction
+from hmx_pipeline.contracts.options import HOLDS, Past, Standing
+from hmx_pipeline.contracts.options import Kind as Known
+from hmx_pipeline.contracts.pack import DropReason
 from hmx_pipeline.packs.candidates import NOT_CONFIRMED, UNSOUND, Exclusion, Scored
 from hmx_pipeline.packs.cutoff import ANY, OF_KNOWLEDGE, is_named
 from hmx_pipeline.packs.pack_query import PackQuery

@@ -6,7 +6,8 @@ Input: a request, its plan and what was fetched for it. Output: a `PackQuery`.
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hmx_pipeline.contracts.pack import DropReason, RankingWeights, Strategy
+from hmx_pipeline.contracts.options import Strategy
+from hmx_pipeline.contracts.pack import DropReason, RankingWeights
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.packs.assembly_strategies import Priors, favoured, weights_of
 from hmx_pipeline.packs.candidates import Exclusion

@@ -18,10 +18,11 @@ from hmx_pipeline.advice.recommendations import guide
 from hmx_pipeline.compiler import decision_policy, failure_playbook, task_schema
 from hmx_pipeline.compiler.knowledge.authority import is_for
 from hmx_pipeline.compiler.lifecycle import decayed, status_at
-from hmx_pipeline.contracts.artifact import UNCONFIRMED, Artifact, Status
+from hmx_pipeline.contracts.artifact import UNCONFIRMED, Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.ledger import Reinforced, felt, salience
-from hmx_pipeline.contracts.pack import DropReason, Filling, Past, WorkflowHints
+from hmx_pipeline.contracts.options import Filling, Past, Status
+from hmx_pipeline.contracts.pack import DropReason, WorkflowHints
 from hmx_pipeline.packs.candidates import NOT_CONFIRMED, UNSOUND, Exclusion, Scored, Source
 from hmx_pipeline.packs.cutoff import OF_ARTIFACTS, OF_EPISODES, TAKES_IDS
 from hmx_pipeline.packs.knowledge_view import began, concerning, holds, is_own, scored_knowledge

@@ -16,8 +16,9 @@ from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
 from hmx_pipeline.contracts.agent_types import SHELVES
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.event_rows import Shelf
-from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, is_correction
-from hmx_pipeline.contracts.pack import ENTRY_MARK, DecisionConstraint, WorkflowHints
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, is_correction
+from hmx_pipeline.contracts.options import ENTRY_MARK, Kind
+from hmx_pipeline.contracts.pack import DecisionConstraint, WorkflowHints
 from hmx_pipeline.contracts.safe_text import as_data
 from hmx_pipeline.contracts.timestamps import utc
 from hmx_pipeline.packs import skills

@@ -1,6 +1,6 @@
 """Section registry of a pack: what feeds each section, and its share of the budget (HMX-C §3.1, §4).
 
-A new section is a row of `contracts.pack.Section` and its rule here.
+A new section is a row of `contracts.options.Section` and its rule here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +18,9 @@ from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.keys import CONTROL_PREFIX
-from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Memory
-from hmx_pipeline.contracts.pack import DropReason, Provenance, Section, SourceType
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Memory
+from hmx_pipeline.contracts.options import Kind, Section, SourceType
+from hmx_pipeline.contracts.pack import DropReason, Provenance
 from hmx_pipeline.packs import render, rendered, skills
 from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandidate, Scored
 from hmx_pipeline.packs.pack_view import PackView

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from hmx_pipeline.contracts.pack import ContextPack, OverviewPack, OverviewSource, SourceType
+from hmx_pipeline.contracts.options import SourceType
+from hmx_pipeline.contracts.pack import ContextPack, OverviewPack, OverviewSource
 
 _NAMES: Final[Mapping[SourceType, OverviewSource]] = {
     SourceType.EPISODE: OverviewSource.EVENT,

@@ -15,8 +15,9 @@ from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims
 from hmx_pipeline.compiler.knowledge.rulings import correction
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.knowledge import HOLDS, Authority, Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
 from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
+from hmx_pipeline.contracts.options import HOLDS, Kind, Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.kafka.control_producer import append_ruling

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final, Literal
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.episode import RESERVED, Episode, Origin
 from hmx_pipeline.contracts.evidence import SegmentOutcome
-from hmx_pipeline.contracts.knowledge import HOLDS
+from hmx_pipeline.contracts.options import HOLDS, Status
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.retrieval.searchable import episode_step, shortened
 from hmx_pipeline.store.fetch import Store

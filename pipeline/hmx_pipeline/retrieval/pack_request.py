@@ -8,7 +8,8 @@ from hmx_pipeline.contracts.base import Items, Model
 from hmx_pipeline.contracts.event import Id, Timestamp, Unit
 from hmx_pipeline.contracts.ledger import Cue
 from hmx_pipeline.contracts.limits import EMBEDDING_DIMENSIONS, PACK_TAGS, PROJECTED_NAME, TAG
-from hmx_pipeline.contracts.pack import Filling, Past, Profile, RankingWeights, Section, Strategy, Vocabulary
+from hmx_pipeline.contracts.options import Filling, Past, Profile, Section, Strategy
+from hmx_pipeline.contracts.pack import RankingWeights, Vocabulary
 
 QUERY_CHARACTERS = 16_384
 Label = Annotated[str, Field(min_length=1, max_length=TAG)]

@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from hmx_pipeline.contracts.pack import Past, QueryClassification
+from hmx_pipeline.contracts.options import Past
+from hmx_pipeline.contracts.pack import QueryClassification
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.languages import LANGUAGES, expression
 from hmx_pipeline.languages.cues import cue

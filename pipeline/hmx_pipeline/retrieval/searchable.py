@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, STEP_TEXT, TAG
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant, utc
 from hmx_pipeline.intake.steps import EXTRACTED_KEY, step_of, usable_tags
 from hmx_pipeline.retrieval.memory_index import Corrected

@@ -13,12 +13,12 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.event import Id, Timestamp
 from hmx_pipeline.contracts.evidence import Archive
-from hmx_pipeline.contracts.knowledge import HOLDS, Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import KB
+from hmx_pipeline.contracts.options import HOLDS, Kind, Standing, Status
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.kafka.control_producer import append_archive

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.event import Id
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.contracts.pack import ENTRY_MARK, Entry
+from hmx_pipeline.contracts.options import ENTRY_MARK
+from hmx_pipeline.contracts.pack import Entry
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.packs.render import artifact as rendered
 from hmx_pipeline.queries.context_pack import make_pack

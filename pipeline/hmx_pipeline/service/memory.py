@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.episode import Episode, event_fields
 from hmx_pipeline.contracts.event import Event, Id
@@ -18,6 +18,7 @@ from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, ORIGIN_PARTITION
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ID_BYTES, KB
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.pack import ContextPack, OverviewPack, Vocabulary
 from hmx_pipeline.intake.number_ranges import out_of_range_path
 from hmx_pipeline.observe.metrics import METRICS

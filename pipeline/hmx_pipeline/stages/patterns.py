@@ -14,13 +14,14 @@ from hmx_pipeline.compiler.imported_artifacts import added
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling, without
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.compiler.registry import KINDS, knows, whole
-from hmx_pipeline.contracts.artifact import Status, is_type
+from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, header, traceparent
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, split_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, CLOCK_SKEW_MS, ERASURE_KEPT_MS
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.rejections import UNREADABLE, NewerRecordError, Reason, Rejection
 from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
 from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen

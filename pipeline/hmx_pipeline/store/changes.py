@@ -7,10 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.keys import encoded
-from hmx_pipeline.contracts.knowledge import Standing
 from hmx_pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
+from hmx_pipeline.contracts.options import Standing, Status
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings
 from hmx_pipeline.retrieval.vectors import Embed
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys

@@ -15,12 +15,10 @@ from urllib.parse import unquote
 
 import orjson
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
 from hmx_pipeline.contracts.fingerprint import PRIORS_TYPE, priors_pattern
 from hmx_pipeline.contracts.keys import encoded
-from hmx_pipeline.contracts.knowledge import Standing
-from hmx_pipeline.contracts.pack import Profile, Strategy
+from hmx_pipeline.contracts.options import Profile, Standing, Status, Strategy
 from hmx_pipeline.contracts.retention import Cuts, Retention
 from hmx_pipeline.fingerprints.contents import FingerprintContents
 from hmx_pipeline.retrieval.memory_completeness import Completeness

@@ -12,10 +12,11 @@ from urllib.parse import unquote
 import msgspec
 
 from hmx_pipeline.compiler import usage_counts
-from hmx_pipeline.contracts.artifact import SUBJECT, UNCONFIRMED, Artifact, Status
+from hmx_pipeline.contracts.artifact import SUBJECT, UNCONFIRMED, Artifact
 from hmx_pipeline.contracts.evidence import Pattern
-from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import FINGERPRINT_GRAPH
+from hmx_pipeline.contracts.options import Kind, Standing, Status
 from hmx_pipeline.fingerprints.contents import FingerprintContents, UsageCounts, of_agent
 from hmx_pipeline.store.atomic_blocks import Client, reachable
 from hmx_pipeline.store.changes import PATTERN_SAMPLE, TENANT_SAMPLE

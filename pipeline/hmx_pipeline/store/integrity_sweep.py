@@ -14,9 +14,8 @@ from urllib.parse import unquote
 
 import msgspec
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.keys import encoded
-from hmx_pipeline.contracts.knowledge import Standing
+from hmx_pipeline.contracts.options import Standing, Status
 from hmx_pipeline.retrieval.postings import OFFSET_BITS, POSTING, ROW
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.store.atomic_blocks import Client, kind_of, reachable, snapshot

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hmx_pipeline.compiler.knowledge.reinforcements import ledger_id
-from hmx_pipeline.contracts.knowledge import HOLDS
 from hmx_pipeline.contracts.ledger import Reinforced, reinforced
+from hmx_pipeline.contracts.options import HOLDS
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import MemorySnapshot
 

@@ -14,14 +14,15 @@ import msgspec
 import orjson
 
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS, precedent_terms
-from hmx_pipeline.contracts.artifact import Status, owner_of
+from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN, RESERVED
 from hmx_pipeline.contracts.evidence import Pattern, segment_rank
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header, origin_of
 from hmx_pipeline.contracts.keys import split_key
-from hmx_pipeline.contracts.knowledge import HOLDS, SEARCHED, Kind, Standing
+from hmx_pipeline.contracts.knowledge import SEARCHED
 from hmx_pipeline.contracts.ledger import REINFORCES
 from hmx_pipeline.contracts.memory_types import LEDGER
+from hmx_pipeline.contracts.options import HOLDS, Kind, Standing, Status
 from hmx_pipeline.retrieval import searchable
 from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, Ranked
 from hmx_pipeline.retrieval.postings import document_number, pack_row

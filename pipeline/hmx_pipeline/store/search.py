@@ -16,7 +16,7 @@ import msgspec
 from hmx_pipeline.advice.similar_sessions import PRECEDENTS
 from hmx_pipeline.contracts.episode import is_visible
 from hmx_pipeline.contracts.evidence import Contribution, Step
-from hmx_pipeline.contracts.knowledge import Kind
+from hmx_pipeline.contracts.options import Kind
 from hmx_pipeline.retrieval.episode_index import WHOLE, QueryTerm
 from hmx_pipeline.retrieval.memory_completeness import Completeness
 from hmx_pipeline.retrieval.memory_index import Hit, IndexEntry, KnowledgeIndexEntry, Ranked

@@ -13,7 +13,7 @@ from typing import Any, Final
 from hmx_pipeline.compiler.knowledge.authority import is_for
 from hmx_pipeline.contracts.artifact import UNCONFIRMED, owner_of
 from hmx_pipeline.contracts.episode import is_visible, own_session, subject_of
-from hmx_pipeline.contracts.knowledge import Standing
+from hmx_pipeline.contracts.options import Standing
 from hmx_pipeline.store.fetch import Ambiguous, Store
 
 Json = dict[str, Any]

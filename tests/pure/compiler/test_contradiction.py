@@ -11,8 +11,9 @@ from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.confidence import RECENT, Tally, contradicted, recent
 from hmx_pipeline.compiler.extract import contributions
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
+from hmx_pipeline.contracts.options import Status
 from tests.pure.compiler.test_candidate import TASK, by_agents, many
 from tests.pure.compiler.test_planted import script
 from tests.support.runs import schema

@@ -11,9 +11,9 @@ from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.decision_policy import TYPE
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.extract import contributions
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.segments.intent import option_key, question_key
 from tests.support.segments import START, Script
 

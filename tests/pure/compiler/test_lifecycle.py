@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
-from hmx_pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
+from hmx_pipeline.contracts.artifact import TRANSITIONS, Artifact
 from hmx_pipeline.contracts.canonical import content_hash
 from hmx_pipeline.contracts.evidence import Pattern
+from hmx_pipeline.contracts.options import Status
 
 PATTERN = Pattern("task_schema", "1:deploy")
 ACTIVE = ArtifactCandidate(

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.extract import contributions
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.options import Status
 from tests.support.runs import run_of, schema, tasks
 from tests.support.segments import START, Script
 

@@ -5,9 +5,9 @@ from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.extract import contributions
 from hmx_pipeline.compiler.tasks.task_run import read_act
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Pattern
+from hmx_pipeline.contracts.options import Status
 from tests.support.runs import run, run_of, tasks
 from tests.support.segments import Script
 

@@ -14,8 +14,9 @@ from hmx_pipeline.compiler.knowledge.knowledge_records import records as compile
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl
 from hmx_pipeline.contracts.headers import KIND, REASON, header
-from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import PATTERN_RULINGS
+from hmx_pipeline.contracts.options import Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, earlier, make_ruling

@@ -8,9 +8,9 @@ from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.extract import contributions
 from hmx_pipeline.compiler.strategy_template import TYPE
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.segments.action_names import phase_of
 from tests.support.segments import START, Script
 

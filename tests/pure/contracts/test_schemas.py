@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.canonical import content_hash
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.schemas import documents, text, write
 from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.events import OPTIONAL, REQUIRED, encoded, full_event

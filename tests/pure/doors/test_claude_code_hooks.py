@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.ids import keyed_id
-from hmx_pipeline.contracts.pack import ENTRY_MARK
+from hmx_pipeline.contracts.options import ENTRY_MARK
 from hmx_pipeline.doors.claude_code_hooks import CONTEXT, HOOKS, NOTE, HookCall, hook_answer, read_hook
 from hmx_pipeline.doors.claude_code_transcripts import ClaudeCodeImport
 from tests.support import data

@@ -13,7 +13,8 @@ from jsonschema import Draft202012Validator
 
 from hmx_pipeline.compiler.usage_counts import REST
 from hmx_pipeline.contracts.fingerprint import PARTS, Fingerprint, Tier, fingerprint_hash
-from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.options import Kind, Standing
 from hmx_pipeline.contracts.schemas import documents
 from hmx_pipeline.fingerprints.contents import ActionCounts, UsageCounts, of_agent
 from hmx_pipeline.fingerprints.make import fingerprint

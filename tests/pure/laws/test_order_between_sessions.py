@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from hmx_pipeline.contracts.artifact import TRANSITIONS, Artifact, Status
+from hmx_pipeline.contracts.artifact import TRANSITIONS, Artifact
 from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.limits import PATTERN_DEBOUNCE_MS, SEGMENT_IDLE_MS
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.topology import EPISODES, EVIDENCE
 from tests.quality.remembered import both_stages
 from tests.support.evidence import archive_record, gift_of, import_record, made_by

@@ -9,10 +9,11 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from hmx_pipeline.contracts.artifact import Artifact, Status
+from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.event_types import EVENT_TYPES
 from hmx_pipeline.contracts.headers import AUTHENTICATION, KIND, REASON, header
 from hmx_pipeline.contracts.keys import partition_of, split_key
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.intake.control_records import barrier, signature

@@ -15,7 +15,8 @@ from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Step
 from hmx_pipeline.contracts.limits import PACK_BYTES, PACK_DROPS, PACK_ENTRIES
-from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import ContextPack, DropReason
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.packs.assemble import assemble, timed
 from hmx_pipeline.packs.markdown import EMPTY

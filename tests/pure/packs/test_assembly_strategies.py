@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.contracts.pack import ContextPack, RankingWeights, Section, Strategy
+from hmx_pipeline.contracts.options import Section, Strategy
+from hmx_pipeline.contracts.pack import ContextPack, RankingWeights
 from hmx_pipeline.packs.assembly_strategies import weights_of
 from hmx_pipeline.retrieval.score import MemorySnapshot
 from tests.pure.packs.test_assemble import ask

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.contracts.pack import Provenance, Section, SourceType
+from hmx_pipeline.contracts.options import Section, SourceType
+from hmx_pipeline.contracts.pack import Provenance
 from hmx_pipeline.packs.budget import WORTH_CUTTING, Allocation, Offer, allocate, split
 from hmx_pipeline.packs.candidates import EntryCandidate
 from hmx_pipeline.packs.render import MARKER

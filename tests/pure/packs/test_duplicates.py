@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.contracts.pack import Provenance, Section, SourceType
+from hmx_pipeline.contracts.options import Section, SourceType
+from hmx_pipeline.contracts.pack import Provenance
 from hmx_pipeline.packs.candidates import EntryCandidate, duplicates
 from hmx_pipeline.packs.near_duplicates import alike, folded, mark, near, words
 

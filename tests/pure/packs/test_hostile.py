@@ -8,8 +8,9 @@ import pytest
 from msgspec import structs
 
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
-from hmx_pipeline.contracts.knowledge import Kind, KnowledgeRecord, Standing
-from hmx_pipeline.contracts.pack import ENTRY_MARK, ContextPack, DecisionConstraint, NextStep, WorkflowHints
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.contracts.options import ENTRY_MARK, Kind, Standing
+from hmx_pipeline.contracts.pack import ContextPack, DecisionConstraint, NextStep, WorkflowHints
 from hmx_pipeline.contracts.safe_text import INDENT
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.packs import render, rendered

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from hmx_pipeline.contracts.pack import DropReason, Section
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import DropReason
 from hmx_pipeline.packs.render import MARKER, cut
 from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.score import FoundSource

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from hmx_pipeline.contracts.pack import ContextPack, DropReason, Section
+from hmx_pipeline.contracts.options import Section
+from hmx_pipeline.contracts.pack import ContextPack, DropReason
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, Whole
 from tests.pure.packs.test_assemble import ask
 from tests.pure.packs.test_drops import drops, ids, knowing, record

@@ -4,7 +4,7 @@ import pytest
 
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Step
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from tests.pure.packs.test_assemble import ask, distinct
 from tests.pure.packs.test_drops import record

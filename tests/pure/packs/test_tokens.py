@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hmx_pipeline.contracts.pack import ENTRY_MARK
+from hmx_pipeline.contracts.options import ENTRY_MARK
 from hmx_pipeline.packs import render, tokens
 from hmx_pipeline.packs.assemble import assemble
 from hmx_pipeline.packs.tokens import estimate

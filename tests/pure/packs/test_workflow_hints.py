@@ -11,7 +11,7 @@ from hmx_pipeline.compiler.extract import contributions
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Step
 from hmx_pipeline.contracts.limits import PACK_CONSTRAINTS, PACK_NEXT_STEPS
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section
 from hmx_pipeline.packs.vocabulary import in_overview
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from tests.pure.packs.test_assemble import ask

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
 from hmx_pipeline.contracts.ids import keyed_id
-from hmx_pipeline.contracts.pack import Section
+from hmx_pipeline.contracts.options import Section
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError
 from hmx_pipeline.runtime.barriers import LackingError
 from hmx_pipeline.service.fair_turns import FairTurns

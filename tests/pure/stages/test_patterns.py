@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.compiler.candidate import rank
-from hmx_pipeline.contracts.artifact import TRANSITIONS, Status
+from hmx_pipeline.contracts.artifact import TRANSITIONS
 from hmx_pipeline.contracts.evidence import Archive, EvidenceControl, SegmentOutcome
 from hmx_pipeline.contracts.headers import KIND, REASON, header
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, PATTERN_DEBOUNCE_MS
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.rejections import NewerRecordError
 from hmx_pipeline.stages import pattern_compiling
 from hmx_pipeline.stages.patterns import PatternsFold

@@ -5,8 +5,8 @@ from collections import Counter
 import orjson
 import pytest
 
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.limits import INTEGER_MAX, WINDOW_MS
+from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.service.overview import StageTable
 from hmx_pipeline.stages.fold import Fold
 from hmx_pipeline.stages.patterns import PatternsFold

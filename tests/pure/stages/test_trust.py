@@ -10,7 +10,7 @@ import pytest
 
 from hmx_pipeline.contracts.evidence import EvidenceControl, TenantSettings
 from hmx_pipeline.contracts.headers import KIND
-from hmx_pipeline.contracts.knowledge import HOLDS
+from hmx_pipeline.contracts.options import HOLDS
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import KNOWLEDGE
 from tests.support.evidence import control

@@ -13,9 +13,10 @@ from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
 from hmx_pipeline.contracts.artifact import UNCONFIRMED
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import UNPROVEN, Contribution
-from hmx_pipeline.contracts.knowledge import Authority, Kind, KnowledgeRecord, Memory
+from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord, Memory
 from hmx_pipeline.contracts.limits import QUORUM
 from hmx_pipeline.contracts.memory_types import LEDGER
+from hmx_pipeline.contracts.options import Kind
 
 ASSISTANT: Final = "assistant"
 EVENT: Final = "event"

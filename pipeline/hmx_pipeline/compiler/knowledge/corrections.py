@@ -16,8 +16,9 @@ from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
-from hmx_pipeline.contracts.knowledge import Kind, Memory
+from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import KNOWLEDGE_CORRECTIONS, MB, QUORUM, SEGMENT_STATEMENTS
+from hmx_pipeline.contracts.options import Kind
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.intent import plain_words
 from hmx_pipeline.segments.masking import shorten

@@ -18,9 +18,9 @@ from hmx_pipeline.contracts.agent_types import AGENT_TYPES, SHELVES
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.evidence import Contribution, Projected, Segment, SegmentOutcome, Step
 from hmx_pipeline.contracts.keys import join_key
-from hmx_pipeline.contracts.knowledge import Kind
 from hmx_pipeline.contracts.limits import SEGMENT_UNKNOWN
 from hmx_pipeline.contracts.memory_types import LEDGER
+from hmx_pipeline.contracts.options import Kind
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.segments.pairing import Action
 

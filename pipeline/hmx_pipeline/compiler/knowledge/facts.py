@@ -28,8 +28,9 @@ from hmx_pipeline.compiler.knowledge.updates import updates
 from hmx_pipeline.compiler.knowledge.validity import validity
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import ASSERTED, Contribution, Segment, SegmentOutcome, Step
-from hmx_pipeline.contracts.knowledge import Kind, Memory, Standing
+from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import KNOWLEDGE_TOUCHES, KNOWLEDGE_VALUES, QUORUM, SEGMENT_STATEMENTS, STEP_TEXT
+from hmx_pipeline.contracts.options import Kind, Standing
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.pairing import Action
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind
 from hmx_pipeline.contracts.evidence import Contribution
-from hmx_pipeline.contracts.knowledge import Kind as RecordKind
-from hmx_pipeline.contracts.knowledge import Standing
+from hmx_pipeline.contracts.options import Kind as RecordKind
+from hmx_pipeline.contracts.options import Standing
 
 _ALONE: Final = 0.2
 """How much less certain one session is than many."""

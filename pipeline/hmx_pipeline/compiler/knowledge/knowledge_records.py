@@ -16,8 +16,9 @@ from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_key, scope_of
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import UNCONFIRMED, TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, mean_salience
-from hmx_pipeline.contracts.knowledge import KnowledgeRecord, Standing, knowledge_id
+from hmx_pipeline.contracts.knowledge import KnowledgeRecord, knowledge_id
 from hmx_pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
+from hmx_pipeline.contracts.options import Standing
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.contracts.timestamps import format_ms
 

@@ -15,10 +15,11 @@ from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statem
 from hmx_pipeline.compiler.knowledge.scopes import scope_key
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Projected, Segment, SegmentOutcome
 from hmx_pipeline.contracts.keys import join_key
-from hmx_pipeline.contracts.knowledge import Kind, knowledge_id
+from hmx_pipeline.contracts.knowledge import knowledge_id
 from hmx_pipeline.contracts.ledger import LEAST, MOST, WEIGHTS, memory_hash
 from hmx_pipeline.contracts.limits import QUORUM, SEGMENT_STATEMENTS
 from hmx_pipeline.contracts.memory_types import INVALIDATION, LEDGER
+from hmx_pipeline.contracts.options import Kind
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.segments.pairing import Action
 

@@ -13,8 +13,9 @@ from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import split_key
-from hmx_pipeline.contracts.knowledge import Authority, Kind, KnowledgeRecord, Standing
+from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
 from hmx_pipeline.contracts.limits import PATTERN_RULINGS
+from hmx_pipeline.contracts.options import Kind, Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 

@@ -13,7 +13,8 @@ from hmx_pipeline.compiler.tasks.procedure import Procedure, procedure
 from hmx_pipeline.compiler.tasks.slots import SESSIONS, common_start, up_to_separator
 from hmx_pipeline.compiler.tasks.task_run import run_of, tokens
 from hmx_pipeline.contracts.evidence import Contribution
-from hmx_pipeline.contracts.knowledge import Kind, Memory
+from hmx_pipeline.contracts.knowledge import Memory
+from hmx_pipeline.contracts.options import Kind
 
 NAME: Final = "own_value"
 

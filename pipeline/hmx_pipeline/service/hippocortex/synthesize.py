@@ -14,10 +14,10 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
-from hmx_pipeline.contracts.artifact import Status
 from hmx_pipeline.contracts.base import Items
 from hmx_pipeline.contracts.event import Id, Unit
-from hmx_pipeline.contracts.pack import ContextPack, Entry, Filling, Section, SourceType
+from hmx_pipeline.contracts.options import Filling, Section, SourceType, Status
+from hmx_pipeline.contracts.pack import ContextPack, Entry
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import QUERY_CHARACTERS, PackRequest
