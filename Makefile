@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-slow compiled test-compiled bench quality act \
-	conformance crash soak fuzz reference secrets lint lock venv clean
+	conformance crash soak scale fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ crash: venv  ## kill, freeze and restart everything under load, then verify ever
 
 soak: venv  ## traffic that grows in every dimension against fixed limits of memory; fails where something still grows (MINUTES=n)
 	@$(BIN)/python -m tests.soak
+
+scale: venv  ## bytes and CPU an event and a memory, of many tenants, from samples, and what that costs (TENANTS=n MEMORIES=n EVENTS=n)
+	@$(BIN)/python -m tests.scale
 
 fuzz: venv  ## 100,000 coverage-guided inputs to intake (the fuzzer's package is for Linux on x86_64)
 	@[ -d $(VENV)/fuzz ] || $(PIP) --require-hashes --target $(VENV)/fuzz -r tests/fuzz/requirements.lock

@@ -6,7 +6,6 @@ first partition is not counted, so what a process needs anyway is not either.
 """
 
 import gc
-import os
 import pickle
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from hmx_pipeline.stages.fold import POSITION_KEY
 from tests.bench.answers import answer
 from tests.bench.live import PARTITIONS, LiveSessions, released
 from tests.support.inprocess import sessions_fold
+from tests.support.resident import resident
 
 
 class Partition(NamedTuple):
@@ -63,17 +63,17 @@ def read(file: Path) -> None:
             assert len(executor.state) >= partition.sessions
             if number == 0:
                 del partition
-                first = resident()
+                first = _settled()
             else:
                 sessions += partition.sessions
     del partition
-    answer(bytes=(resident() - first) / sessions)
+    answer(bytes=(_settled() - first) / sessions)
 
 
-def resident() -> int:
+def _settled() -> int:
     """Bytes, once nothing is held that nobody wants."""
     gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resident()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Memory stays bounded over a run: what does not end does not grow, neither in the process nor in the state topic."""
 
 import gc
-import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ from hmx_pipeline.stages.patterns import PatternsFold
 from tests.support.evidence import success
 from tests.support.inprocess import sessions_fold
 from tests.support.records import START_MS, LogRecord, event, log
+from tests.support.resident import resident
 
 _VALUE = log([(0, event("endless", 1_234_567, event_id="the id"))])[0].value or b""
 
@@ -59,7 +59,7 @@ class Run:
             while batch := list(islice(taken, BATCH_RECORDS)):
                 self._fold(batch)
             gc.collect()
-            self.resident.append(resident_bytes())
+            self.resident.append(resident())
             self.sizes.append(sum(self.topic.values()))
 
     def _fold(self, batch: Sequence[LogRecord]) -> None:
@@ -68,10 +68,6 @@ class Run:
                 self.topic.pop(key, None)
             else:
                 self.topic[key] = len(key) + len(value)
-
-
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from /proc")

@@ -32,6 +32,7 @@ from tests.soak.judge import LIMITS, MB, Sample, Verdict, judged
 from tests.soak.readers import READERS, Readers
 from tests.soak.traffic import Traffic
 from tests.support.pipeline import Pipeline, create_topics, new_settings
+from tests.support.resident import resident
 from tests.support.stack import servers
 
 PARTITIONS: Final = 2
@@ -93,8 +94,7 @@ class Soak:
         for name in PROCESSES:
             process = self._pipeline.processes[name]
             assert process.poll() is None, f"{name} has ended:\n{self._pipeline.log(name)}"
-            pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-            taken[name] = pages * os.sysconf("SC_PAGE_SIZE")
+            taken[name] = resident(process.pid)
         taken["redis"] = int(self._redis.info("memory")["used_memory"])  # type: ignore[index]
         self.samples.append(Sample(at, self._traffic.sent, taken))
 
