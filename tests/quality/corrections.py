@@ -43,7 +43,7 @@ _PATH_PARTS: Final = 3
 _ASKED: Final = 3
 _QUERY: Final = 4_000
 _SHOWN: Final = 20
-"""Words of a text that must stand in an entry; of a shorter one all."""
+"""Words of a text in a row that must stand in an entry; of a shorter one all."""
 _SECTIONS: Final = [Section.FACTS]
 _SILENCE_MS: Final = 3_600_000
 Event = Mapping[str, Any]
@@ -169,12 +169,15 @@ def _shown(held: Remembered, pack: ContextPack, known: Iterable[Correction]) -> 
         )
         entries.append((" ".join(entry.content.split()), frozenset(record["source_events"] if record else ())))
     return {
-        one.key for one in known if any(one.events <= events and _begins(one.text) in text for text, events in entries)
+        one.key for one in known if any(one.events <= events and _shows(entry, one.text) for entry, events in entries)
     }
 
 
-def _begins(text: str) -> str:
-    return " ".join(text.split()[:_SHOWN])
+def _shows(entry: str, text: str) -> bool:
+    """Whether it shows a text whole, or so many words of it in a row: a pasted heading before them is left out."""
+    words, whole = entry.split(), " ".join(text.split())
+    runs = (" ".join(words[at : at + _SHOWN]) for at in range(len(words) - _SHOWN + 1))
+    return whole in entry or any(run in whole for run in runs)
 
 
 def _nearest(known: Sequence[Correction], goal: str) -> list[Correction]:
