@@ -37,6 +37,9 @@ ASKING: Final = {"session_id": "session-1", "agent_id": "agent-1"}
 def packs(bench: Bench) -> list[Line]:
     collect_seldom()
     with memory_of(bench) as (settings, memory):
+        before = _used(memory)
+        memories.fill(memory, "weighed", SMALL)
+        held = (_used(memory) - before) / SMALL
         memories.fill(memory, "small", SMALL, ARTIFACTS)
         alone = [_asked(memory.store, "small", SMALL, number) for number in bench.rounds()]
         memories.fill(memory, "busy", SMALL, ARTIFACTS)
@@ -44,6 +47,7 @@ def packs(bench: Bench) -> list[Line]:
         other = Store.open(settings)
         begun = [_asked(other, "busy", SMALL, number, **ASKING) for number in range(bench.round_count)]
         served = [_served(bench, settings, number) for number in range(bench.round_count)]
+        by_two = [_served(bench, settings, number, "--processes", "2") for number in range(bench.round_count)]
         written = [_while_written(bench, settings, memory, number) for number in range(bench.round_count)]
         memories.fill(memory, "large", LARGE, ARTIFACTS)
         large = [_asked(Store.open(settings), "large", LARGE, number) for number in range(bench.round_count)]
@@ -51,12 +55,14 @@ def packs(bench: Bench) -> list[Line]:
     name = f"{SMALL:,} memories"
     medians = [quantile(took, 50) for took in alone]
     return [
-        *_lines(f"pack, {name}", alone, 5, 20),
-        *_lines("  for a session under way, with a past", begun, 5, 20),
-        *_lines(f"pack, {name}, while written", [took for took, _ in written], 8, 30),
+        *_lines(f"pack, {name}", alone, 4, 15),
+        *_lines("  for a session under way, with a past", begun, 4, 15),
+        *_lines(f"pack, {name}, while written", [took for took, _ in written], 8, 25),
         Line("  records written meanwhile", "records/s", [rate for _, rate in written]),
-        *_lines(f"pack, {LARGE:,} memories", large, 15, 60),
+        *_lines(f"pack, {LARGE:,} memories", large, 12, 60),
         Line("packs over HTTP, 32 clients", "packs/s", served, bar=Bar("≥", 250, ratio=False)),
+        Line("  by two processes", "packs/s", by_two, "one process", served, Bar("≥", 1.7)),
+        Line("Redis, a memory of 100 characters", "bytes", [held], bar=Bar("≤", 350, ratio=False)),
         Line("pack beside 10 × more", "ms", [quantile(took, 50) for took in beside], "alone", medians, Bar("≤", 1.1)),
     ]
 
@@ -77,6 +83,11 @@ def memory_of(bench: Bench) -> Iterator[tuple[Settings, Memory]]:
         finally:
             memory.wipe()
             memory.client.close()
+
+
+def _used(memory: Memory) -> int:
+    """Bytes in Redis."""
+    return int(memory.client.info("memory")["used_memory"])  # type: ignore[index]
 
 
 def _asked(store: Store, tenant: str, episodes: int, seed: int, **asking: str) -> list[float]:
@@ -108,11 +119,11 @@ def _while_written(bench: Bench, settings: Settings, memory: Memory, number: int
         return took, writing.ask("stop")["rate"]
 
 
-def _served(bench: Bench, settings: Settings, number: int) -> float:
-    """Packs a second from one process of the service."""
+def _served(bench: Bench, settings: Settings, number: int, *options: str) -> float:
+    """Packs a second from the service."""
     pipeline = Pipeline(settings, bench.folder)
     try:
-        pipeline.start("service")
+        pipeline.start("service", *options)
         return float(bench.child("asking", settings.service_port, "small", SMALL, number, CLIENTS)["rate"])
     finally:
         pipeline.stop_all()

@@ -281,7 +281,7 @@ def command_of(words: list[str]) -> click.Command | None:
 
 def _command(words: Row, command: click.Command) -> str:
     rows = []
-    for parameter in command.params:
+    for parameter in (one for one in command.params if not getattr(one, "hidden", False)):
         option = parameter.param_type_name == "option"
         names = parameter.opts if option else [f"{parameter.name}".upper()]
         given = option and isinstance(parameter.default, str | int | float) and parameter.default is not False

@@ -90,20 +90,26 @@ class Pipeline:
         self._starts: Counter[str] = Counter()
 
     def start(
-        self, name: str, *, ready: bool = True, program: Sequence[str] = PROGRAM, **changes: object
+        self,
+        name: str,
+        *options: str,
+        ready: bool = True,
+        program: Sequence[str] = PROGRAM,
+        **changes: object,
     ) -> subprocess.Popen[bytes] | Forked:
-        """`changes` are settings of this process alone, such as `worker_id` or a port; `program` what Python runs."""
+        """`options` of its command; `changes` are settings of this process alone, such as `worker_id` or a port;
+        `program` what Python runs."""
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         kind = name.partition("-")[0]
         log, given = self._logs / f"{settings.topic_prefix}{name}.log", environment(settings)
         if program == PROGRAM and sys.platform == "linux" and "LD_PRELOAD" not in given:  # only a start loads it
             seed = self._starts[kind] % forked.SEEDS  # what depends on the order of a set shows after a restart
             self._starts[kind] += 1
-            process = self.processes[name] = forked.start([COMMANDS[kind]], given, log, seed)
+            process = self.processes[name] = forked.start([COMMANDS[kind], *options], given, log, seed)
         else:
             with log.open("ab") as output:
                 process = self.processes[name] = subprocess.Popen(
-                    [sys.executable, *program, COMMANDS[kind]],
+                    [sys.executable, *program, COMMANDS[kind], *options],
                     env=given,
                     stdin=subprocess.DEVNULL,
                     stdout=output,

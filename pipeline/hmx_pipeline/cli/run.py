@@ -13,7 +13,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Final
+from functools import partial
+from typing import Annotated, Any, Final
+
+import typer
 
 from hmx_pipeline.observe.shutdown import SHUTDOWN, stop_event
 from hmx_pipeline.settings import Settings, SettingsError
@@ -43,14 +46,23 @@ def materialise() -> None:
     _renewed(_materialise, https=False)
 
 
-def serve() -> None:
+def serve(
+    processes: Annotated[
+        int, typer.Option(min=1, max=64, help="how many share the port; each also has one of its own, above it")
+    ] = 1,
+    listening: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
+) -> None:
     """Serves context packs, artifacts and events over HTTP, with OpenAPI at /docs/api.
 
-    Example: HMX_SERVICE_PORT=8080 hmx serve
+    Example: HMX_SERVICE_PORT=8080 hmx serve --processes 4
     """
+    if processes > 1:
+        from hmx_pipeline.service.processes import run_processes
+
+        raise typer.Exit(run_processes(Settings.load(), processes))
     from hmx_pipeline.service.main import run_service
 
-    _renewed(run_service)
+    _renewed(partial(run_service, listening=listening))
 
 
 def _materialise(settings: Settings) -> None:

@@ -17,6 +17,7 @@ from hmx_pipeline.observe.logs import configure_logs
 from hmx_pipeline.observe.shutdown import end_in_time
 from hmx_pipeline.service.app import create_app
 from hmx_pipeline.service.connection import Connection, WebSocketConnection
+from hmx_pipeline.service.processes import inherited
 from hmx_pipeline.service.websocket import FRAME_BYTES
 from hmx_pipeline.settings import Settings, SettingsError
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, connect, refuse_eviction
@@ -31,9 +32,10 @@ GIVE_UP_S: Final = 4.0
 """Seconds that requests get to wait for Kafka's acknowledgement."""
 
 
-def run_service(settings: Settings) -> None:
-    """Runs until SIGTERM or SIGINT, then finishes running requests. Raises SettingsError, also if Redis may evict keys,
-    and SystemExit if the port is taken."""
+def run_service(settings: Settings, listening: int | None = None) -> None:
+    """Runs until SIGTERM or SIGINT, then finishes running requests. `listening`: the number of a socket that it shares
+    with others, besides its own port. Raises SettingsError, also if Redis may evict keys, and SystemExit if the port is
+    taken."""
     keep_little()
     configure_logs(settings.log_level, settings.log)
     with suppress(StoreUnavailableError):  # the service starts without Redis; /readyz keeps checking
@@ -53,7 +55,7 @@ def run_service(settings: Settings) -> None:
         server.config.load()
     except OSError as error:
         raise SettingsError(f"HMX_TLS_CERTIFICATE or HMX_TLS_KEY can't be used: {error}") from None
-    server.run()
+    server.run(None if listening is None else [server.config.bind_socket(), inherited(listening)])
 
 
 def _tls(settings: Settings) -> dict[str, str]:

@@ -1,0 +1,86 @@
+"""Several service processes on one port: `hmx serve --processes N`.
+
+The parent listens and answers nobody: its children inherit the socket, and whoever has time takes the next connection.
+Child n also listens on HMX_SERVICE_PORT + n, where Prometheus finds its own metrics, and where a proxy may send each
+tenant to the same process always, so that only that one keeps the tenant's view. Children end with their parent.
+"""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from hmx_pipeline.observe.logs import configure_logs
+from hmx_pipeline.observe.shutdown import stop_event
+from hmx_pipeline.settings import Settings, SettingsError
+
+LOG: Final = logging.getLogger("hmx")
+LOOK_S: Final = 0.2
+BRIEF_S: Final = 10.0
+"""A child that ends by itself sooner can't run at all: then all end. Any other starts again."""
+BACKLOG: Final = 2_048
+
+
+@dataclass(frozen=True)
+class _Child:
+    process: subprocess.Popen[bytes]
+    since: float
+
+
+def run_processes(settings: Settings, count: int) -> int:
+    """Runs until SIGTERM or SIGINT, or until a child can't run; returns the exit code, 1 in the latter case. Raises
+    SettingsError if the port can't be had."""
+    configure_logs(settings.log_level, settings.log)
+    stop = stop_event()
+    try:
+        listening = socket.create_server((settings.host, settings.service_port), backlog=BACKLOG)
+    except OSError as error:
+        where = f"{settings.host}:{settings.service_port}"
+        raise SettingsError(f"HMX_SERVICE_PORT: the service can't listen on {where}: {error.strerror}") from None
+    children: dict[int, _Child] = {}
+    runs = True
+    with listening:
+        try:
+            while runs and not stop.wait(LOOK_S):
+                runs = all(_keep(children, n, settings, listening.fileno()) for n in range(1, count + 1))
+        finally:
+            for child in children.values():
+                child.process.terminate()
+            for child in children.values():
+                child.process.wait()
+    return 0 if runs else 1
+
+
+def _keep(children: dict[int, _Child], number: int, settings: Settings, listening: int) -> bool:
+    """Starts a child that is not there; returns False if it can't run."""
+    if (known := children.get(number)) is not None:
+        code = known.process.poll()
+        if code is None:
+            return True
+        if code > 0 and time.monotonic() - known.since < BRIEF_S:
+            LOG.error("process %d ended with exit code %d as soon as it had started: all end", number, code)
+            return False
+        LOG.warning("process %d ended with exit code %d: it starts again", number, code)
+    words = [sys.executable, "-m", "hmx_pipeline.cli", "serve", "--socket", str(listening)]
+    own = {**os.environ, "HMX_SERVICE_PORT": str(settings.service_port + number)}
+    process = subprocess.Popen(words, env=own, stdin=subprocess.PIPE, pass_fds=[listening])
+    children[number] = _Child(process, time.monotonic())
+    return True
+
+
+def inherited(listening: int) -> socket.socket:
+    """Returns the parent's socket in a child, which from now on ends with its parent. The number stays open, for a
+    child that starts anew in its own place."""
+
+    def end_with_parent() -> None:
+        sys.stdin.buffer.read()  # nothing is ever written: it returns when the parent is gone
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    return socket.socket(fileno=os.dup(listening))
