@@ -178,7 +178,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     plain = (
         masking.mask_ids, masking.mask, masking.telling_line,
         masking.unlabelled, masking.readable,
-        masking.sentence, intent.stem, intent.verb_class, intent.content_words, intent.plain_stems,
+        masking.sentence, intent.stem, intent.content_words, intent.plain_stems,
         intent.plain_words, intent.intent, intent.question_key, intent.option_key, verbs.tool_of,
         verbs.words_of, verbs.phrase_of, verbs.mutates, verbs.checks, verbs.phase_of, verbs.silent,
         file_paths.file_named, file_paths.files_in, file_paths.files_removed, file_paths.located_lines,

@@ -70,12 +70,6 @@ _NOUNS: Final = frozenset(  # Snowball stems these like verbs: a reservation is 
 )
 
 
-def verb_class(word: str) -> str:
-    """Return the intent class of a verb; empty if it has none."""
-    stemmed = stem(word)
-    return _STRONG.get(stemmed) or _LIGHT.get(stemmed, "")
-
-
 class Intent(NamedTuple):
     """Intent classes in order of appearance; `phrases[i]` names `classes[i]` in words, such as `cancel order`."""
 
