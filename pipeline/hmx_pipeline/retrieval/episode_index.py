@@ -2,7 +2,7 @@
 
 Input: rows and postings as they were appended, in pieces. Output: the best documents for a query. Term weights are kept
 and updated for new documents, with the same result as reading everything at once. Only the order within a partition
-matters; document numbers break ties.
+matters, and to ties only the order within a session.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
