@@ -375,6 +375,23 @@ def test_a_ruling_on_what_was_erased_before_it_came_brings_nothing_back(scope: E
     assert told(known(*events, barrier, corrected)) == {("u1", "My home address is 12 Oak Street, flat 7")}
 
 
+@pytest.mark.parametrize("verb", [RulingVerb.CONFIRM, RulingVerb.RETRACT])
+@pytest.mark.parametrize(("scope", "name"), [(ErasedScope.SUBJECT, "u1"), (ErasedScope.SESSION, "s1")])
+def test_a_ruling_without_text_says_nothing_of_what_was_erased(scope: ErasedScope, name: str, verb: RulingVerb) -> None:
+    """It may come from another partition than the evidence, so it stands where a session alone was erased: it brings
+    nothing about until somebody says the same again."""
+    events = by("u1", "s1", ADDRESS)
+    (record,) = holding(known(*events))
+    decided, erased = ruled(record, verb, reason="Oak, she says"), erasing(scope, name)
+    _, after = folded(*events, barrier, erased, barrier, decided)
+    _, without = folded(*events, barrier, erased, barrier)
+    assert [output.value for output in after.outputs] == [output.value for output in without.outputs]
+    assert ("Oak" in repr(after.state)) == (scope is ErasedScope.SESSION), "the operator's own reason"
+    _, before = folded(*events, barrier, decided, barrier, erased)
+    assert not last(before, KNOWLEDGE)
+    assert ("Oak" in repr(before.state)) == (scope is ErasedScope.SESSION)
+
+
 def test_a_ruling_on_what_is_said_after_an_erasure_holds() -> None:
     events, again = by("u1", "s1", ADDRESS), by("u1", "s2", ADDRESS)
     again[0]["timestamp"] = "2099-01-01T00:00:00.000Z"

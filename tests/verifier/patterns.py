@@ -8,10 +8,10 @@ compiled while the partition is read: only the last thing that a pattern said mu
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 from pydantic import ValidationError
@@ -29,7 +29,7 @@ from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, TenantSettings, evidence_key
 from hmx_pipeline.contracts.evidence import Pattern as Name
 from hmx_pipeline.contracts.fingerprint import Import
-from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.keys import join_key, split_key, tenant_partition
 from hmx_pipeline.contracts.limits import (
     BARRIER_KEPT_MS,
     CLOCK_SKEW_MS,
@@ -89,6 +89,8 @@ class Pattern:
     """What operators have ruled on its records: all that counts from which offset on."""
     forgets: bool = False
     """An erasure took something that it rests on, and it has not spoken since."""
+    claimed: bool = False
+    """Likewise, where a session turned out to be somebody's."""
     forgot: set[int] = field(default_factory=set)
     """Offsets of the records with which it spoke after an erasure: nothing that it had said stays."""
     maker: "Pattern | None" = None
@@ -199,6 +201,16 @@ def _rank(key: str) -> int:
     return int.from_bytes(hashlib.sha256(session_and_segment.encode()).digest()[:8], "big")
 
 
+class Took(NamedTuple):
+    """What a partition's word of an erasure has taken, remembered until then."""
+
+    until: int
+    erased: Erased
+    is_home: bool
+    """It is the partition in which the tenant's rulings come."""
+    memories: frozenset[str]
+
+
 @dataclass(slots=True)
 class Passage:
     """A barrier on its way: the events partitions that have forwarded it."""
@@ -225,8 +237,8 @@ class Patterns:
         """By tenant, the patterns that operators have decided on."""
         self._settings: dict[str, list[tuple[int, TenantSettings]]] = {}
         """By tenant, what operators have set for it, and where."""
-        self._erasures: dict[str, dict[str, tuple[int, Erased]]] = {}
-        """Of each tenant by id, and until when each is remembered."""
+        self._erasures: dict[str, dict[tuple[str, int], Took]] = {}
+        """Of each tenant, by id and partition."""
         self._cuts: dict[str, dict[str, int]] = {}
         """By tenant, before when nothing of a class stays."""
         self._named: dict[str, str] = {}
@@ -358,7 +370,7 @@ class Patterns:
             self._lose(offset, own.pop(each)[0], each)
             self.counts["contribution_claimed"] += 1
         for name in stale:
-            self.patterns[name].forgets = True
+            self.patterns[name].forgets = self.patterns[name].claimed = True
         pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
         self._sessions[session] = {**own, evidence_key(contribution): (pattern, contribution.subject)}
         return False
@@ -565,10 +577,11 @@ class Patterns:
         name = join_key(ruling.tenant_id, ruling.pattern)
         known = self.patterns[name].ruled(row.offset) if name in self.patterns else ()
         others = [one for one in known if one.record_id != ruling.record_id]
-        subject, plain = scope_of(parts[1])
-        if self._rests_on_erased(row.offset, ruling):
-            self.counts["ruling_on_erased"] += 1
+        rest = self._outlives(ruling)
+        self.counts["ruling_on_erased"] += rest is None or rest.verb is not ruling.verb
+        if rest is None:
             return None
+        ruling = rest
         is_weaker = bool(ruling.subject) and any(not one.subject for one in known if one not in others)
         left = known if is_weaker else (*others, ruling)
         if not is_weaker and len(others) >= PATTERN_RULINGS:
@@ -577,21 +590,28 @@ class Patterns:
             self.counts["ruled"] += 1
             self._pattern(ruling.tenant_id, ruling.pattern).rulings.append((row.offset, left))
             self._speak(name, row.offset)
-            shared = self.patterns.get(join_key(ruling.tenant_id, join_key(parts[0], plain)))
-            if subject and shared is not None and shared.kept:
-                self._speak_later(shared)
+            self._testimony(self.patterns[name])
         return None
 
-    def _rests_on_erased(self, offset: int, ruling: Ruling) -> bool:
-        """A decision on what was erased before it came would bring it back."""
-        known = self._erasures.get(ruling.tenant_id, {}).values()
-        if not any(self.clock < until and erased.at >= ruling.at - CLOCK_SKEW_MS for until, erased in known):
-            return False
-        pattern = self._pattern(ruling.tenant_id, ruling.pattern)
-        if ruling.record_id in self.said(pattern, offset):
-            return False
-        rests_on = set(ruling.stated.source_memory_ids) if ruling.stated is not None else set()
-        return rests_on.isdisjoint(one.contribution_id for one in pattern.evidence(offset))
+    def _testimony(self, pattern: Pattern) -> None:
+        """What a subject's own ruling changes is heard in what all share, too."""
+        kind, key = split_key(pattern.text)
+        subject, plain = scope_of(key)
+        shared = self.patterns.get(join_key(pattern.tenant_id, join_key(kind, plain)))
+        if subject and shared is not None and shared.kept:
+            self._speak_later(shared)
+
+    def _outlives(self, ruling: Ruling) -> Ruling | None:
+        """What erasures that were told before leave of it. Whose it is, if anybody's, went with an erasure that is
+        about as new; what a correction was made from may have gone with any."""
+        known = [one for one in self._erasures.get(ruling.tenant_id, {}).values() if self.clock < one.until]
+        home = [one.erased for one in known if one.is_home and one.erased.at + CLOCK_SKEW_MS >= ruling.at]
+        if any(one.whole for one in home):
+            return None
+        left = _ruling_without({name for one in known for name in one.memories}, ruling)
+        whose = scope_of(split_key(ruling.pattern)[1])[0]
+        is_gone = bool(whose) and any(one.covers("", whose) for one in home)
+        return None if is_gone and left.stated is None else left
 
     def said(self, pattern: Pattern, before: int = ENDLESS) -> dict[str, bytes]:
         """The knowledge records that it said when it spoke last before that offset."""
@@ -622,15 +642,34 @@ class Patterns:
             self._lose(row.offset, one, key)
         if erased.whole:
             stale |= {name for name, one in own.items() if one.spoke or one.speak_at is not None}
-        taken = [fields for _, _, fields in gone]
+        is_home = not partitions or tenant_partition(erased.tenant_id, partitions) == erased.partition
+        memories = frozenset[str]() if erased.whole else frozenset(fields["contribution_id"] for _, _, fields in gone)
+        took = Took(self.clock + ERASURE_KEPT_MS, erased, is_home, memories)
+        self._erasures.setdefault(erased.tenant_id, {})[erased.erasure_id, erased.partition] = took
+        for name, one in own.items():
+            known = one.ruled(row.offset + 1)
+            stay = [each for each in known if not (is_home and self._takes_ruling(erased, each))]
+            left = tuple(rest for each in stay if (rest := self._outlives(each)) is not None)
+            if left != known:
+                stale.add(name)
+                one.rulings.append((row.offset, left))
+                self._undecide(name)
+                self._testimony(one)
         for name in stale:
             one = self.patterns[name]
             one.forgets, one.speak_at = True, self.clock
             heapq.heappush(self._timers, (self.clock, f"p/{name}"))
-            if rulings := one.ruled(row.offset + 1):
-                one.rulings.append((row.offset, tuple(_ruling_without(taken, ruling) for ruling in rulings)))
         self.counts["erased_contribution"] += len(gone)
-        self._erasures.setdefault(erased.tenant_id, {})[erased.erasure_id] = (self.clock + ERASURE_KEPT_MS, erased)
+
+    def _takes_ruling(self, erased: Erased, ruling: Ruling) -> bool:
+        """Of what was ruled before: on the tenant's memory, or on what was this subject's alone."""
+        return erased.covers("", scope_of(split_key(ruling.pattern)[1])[0])
+
+    def _undecide(self, name: str) -> None:
+        """Where no decision is left there is room for another."""
+        one = self.patterns[name]
+        if not (one.ruled(ENDLESS) or one.archived or one.gifts):
+            self._decided[one.tenant_id].discard(name)
 
     def _retain(self, row: Row, tenant_id: str, cuts: dict[str, int]) -> None:
         """What a cut takes goes as if erased, but for what a ruling holds that is not too old itself."""
@@ -658,8 +697,7 @@ class Patterns:
             heapq.heappush(self._timers, (self.clock, f"p/{name}"))
             if left != one.ruled(row.offset + 1):
                 one.rulings.append((row.offset, left))
-                if not (left or one.archived or one.gifts):
-                    self._decided[tenant_id].discard(name)
+                self._undecide(name)
 
     def _standing(self, pattern: Pattern, before: int) -> tuple[Ruling, ...]:
         """What operators had ruled before that offset and is not too old."""
@@ -706,25 +744,23 @@ class Patterns:
         pattern.spoke[offset] = self.clock
         pattern.speak_at = None
         if pattern.forgets:
-            pattern.forgets = False
             pattern.forgot.add(offset)
-            if pattern.rulings and not pattern.evidence(offset):
-                pattern.rulings.append((offset, ()))
-                if not (pattern.archived or pattern.gifts):
-                    self._decided[pattern.tenant_id].discard(name)
+            if pattern.claimed and pattern.rulings and not pattern.evidence(offset):
+                stay = tuple(one for one in pattern.ruled(offset + 1) if one.stated is None)
+                pattern.rulings.append((offset, stay))
+                self._undecide(name)
+            pattern.forgets = pattern.claimed = False
         decided = pattern.archived or pattern.gifts or pattern.ruled(offset + 1)
         pattern.forgotten = pattern.forgotten or not (pattern.kept or decided)
 
 
-def _ruling_without(taken: list[dict[str, Any]], ruling: Ruling) -> Ruling:
+def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
     """What an operator stated rests on what is left of its sources. Nothing is left: it is as if retracted."""
     stated = ruling.stated
-    memories = {fields["contribution_id"] for fields in taken}
-    if stated is None or not memories & set(stated.source_memory_ids):
+    if stated is None or taken.isdisjoint(stated.source_memory_ids):
         return ruling
-    events = {event for fields in taken for event in fields["source_events"]}
-    left = [name for name in stated.source_memory_ids if name not in memories]
+    left = [name for name in stated.source_memory_ids if name not in taken]
     if not left:
         return Ruling.model_validate(ruling.model_dump() | {"verb": "retract", "stated": None, "reason": ""})
-    sources = {"source_memory_ids": left, "source_events": [e for e in stated.source_events if e not in events]}
+    sources = {"source_memory_ids": left, "source_events": []}
     return ruling.model_copy(update={"stated": stated.model_copy(update=sources)})

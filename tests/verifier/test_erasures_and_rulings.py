@@ -126,6 +126,9 @@ def test_they_agree_on_what_operators_rule(strict: bool) -> None:
     for n, name in enumerate(("ada", "bob")):
         at = len(events) - 20 + 60 * n
         decided.append((at, "erase", erasing(n, ErasedScope.SUBJECT, name, START_MS + 10_000_000_000)))
+    for n in (2, 7, 12):
+        erased = erasing(n, ErasedScope.SESSION, f"s{n}", START_MS + 10_000_000_000)
+        decided.append((len(events) // 4 + 60 * n, "erase", erased))
     report = verified(laid_out(paced(events, decided), dice), dice, strict=strict)
     assert not report.faults
     assert report.compared["knowledge records"] > 30

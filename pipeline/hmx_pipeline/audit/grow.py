@@ -24,22 +24,20 @@ from hmx_pipeline.audit.replay_topics import processed
 from hmx_pipeline.audit.restore import bound, unbounded
 from hmx_pipeline.audit.source_rows import Row, TopicRows
 from hmx_pipeline.contracts.headers import FIRST_ORIGIN, ORIGIN_OFFSET, ORIGIN_PARTITION, ORIGIN_TOPIC, REROUTED_FROM
-from hmx_pipeline.contracts.keys import BARRIER, ERASE, RULING, TENANT, TICK, session_place, tenant_partition
-from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, KB, MB, REROUTED_HEADER_BYTES
+from hmx_pipeline.contracts.keys import BARRIER, ERASE, TENANT, TICK, session_place, tenant_partition
+from hmx_pipeline.contracts.limits import KB, MB, REROUTED_HEADER_BYTES
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.contracts.retention import DAY_MS, RETENTION
-from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.control_records import authentic, is_rerouted_copy
 from hmx_pipeline.intake.decode import decode
 from hmx_pipeline.kafka.clients import ANSWER_S, Cluster, Watermarks, consumer_config, produce, producer_config
-from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.topic_files import apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import ClusterState, TopicSpec, plan
 from hmx_pipeline.runtime.transaction import COMMIT_S, FENCE_S, FENCED
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.topology import EVENTS, GROW_ID, SESSIONS, SHADOWS, STAGES
+from hmx_pipeline.topology import EVENTS, GROW_ID, SESSIONS, SHADOWS
 
 AT_ONCE: Final = 2_000
 BYTES_AT_ONCE: Final = 4 * MB
@@ -84,7 +82,6 @@ def grow(settings: Settings, to: str, partitions: int, on_progress: Progress, *,
         cluster = opened.enter_context(closing(Cluster(settings.require_kafka())))
         move = _Move(settings, cluster, to, partitions)
         opened.enter_context(closing(move))
-        move.check_rulings()
         if apply_it:
             move.prepare()
         found = move.look()
@@ -162,40 +159,6 @@ class _Move:
                     f"retention has deleted {self._prefix}{EVENTS}/{number} below offset {marks.low}: what was learnt,"
                     " set and erased there can't be folded again, and the archive holds no events. Nothing was changed"
                 )
-
-    def check_rulings(self) -> None:
-        """Refuses where a ruling may be lost. If the patterns stage knows of an erasure that is as new as a ruling, and
-        not yet of what the ruling rests on, it takes the ruling for one on what is erased. Several partitions are
-        folded at once, so that may happen to all rulings that the new generation has not folded yet."""
-        erased: dict[str, int] = {}
-        for mark in erasure_marks(self._cluster.kafka, self._prefix):
-            if mark.marks:
-                erased[mark.tenant_id] = max(mark.at, erased.get(mark.tenant_id, 0))
-        starts = self._next if not erased or self._is_folded() else [0] * self.old
-        for number, (low, high) in enumerate(self._done) if erased else ():
-            for row in self._log.rows(EVENTS, number, Watermarks(max(low, starts[number]), high)):
-                ours = row.key == b"ruling" and authentic(self._control_key, row.value or b"", row.headers)
-                found = decode(row.value) if ours else None
-                if not isinstance(found, Accepted) or found.event.event_type != RULING:
-                    continue
-                ruled = Ruling.model_validate(found.fields["content"])
-                if ruled.at - CLOCK_SKEW_MS <= erased.get(ruled.tenant_id, 0):
-                    raise GrowthError(
-                        f"tenant {ruled.tenant_id} has the ruling {number}:{row.offset}, and an erasure besides: folded"
-                        " again, they may come in another order, and the ruling be lost. Nothing was changed. If"
-                        f" workers of {self._to} run already, try again after `hmx wait` there"
-                    )
-
-    def _is_folded(self) -> bool:
-        """Whether the new generation's workers have processed all that was copied."""
-        if not self._about or not any(self._next):
-            return False
-        new = TopicRows(self._cluster, self._to)
-        return all(
-            next(new.rows(stage.source, number, Watermarks(at, new.marks(stage.source, number).high)), None) is None
-            for stage in STAGES
-            for number, (_, at) in enumerate(processed(self._cluster, self._to, stage))
-        )
 
     def prepare(self) -> None:
         """Creates topics, and fences a copy that still runs."""

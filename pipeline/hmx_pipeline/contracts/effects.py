@@ -51,7 +51,10 @@ class Effect(ExplainedCode):
         "contribution_of_somebody",
         "it names nobody, and its session is somebody's: it was left out",
     )
-    RULING_ON_ERASED = "ruling_on_erased", "a ruling came after what it decides on was erased: it was not taken"
+    RULING_ON_ERASED = (
+        "ruling_on_erased",
+        "a ruling came after what it decides on was erased: it was not taken, or of a correction only what it ends",
+    )
     RULED = "ruled", "an operator has confirmed, corrected or retracted a knowledge record"
     ARTIFACT_ERASED = "artifact_erased", f"an old version was erased: of each pattern the last {ARTIFACT_VERSIONS} stay"
     KNOWLEDGE_ACTIVE = "knowledge_active", "a knowledge record was published that holds"

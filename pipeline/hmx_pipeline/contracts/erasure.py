@@ -5,6 +5,7 @@ trace of an erasure does not name the person.
 """
 
 import hashlib
+from collections.abc import Set
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -40,7 +41,7 @@ def marks_on(tenant_id: str, session_id: str, subject: str) -> list[str]:
     ]
 
 
-def covered(marks: set[str] | frozenset[str], tenant_id: str, session_id: str, subject: str) -> bool:
+def covered(marks: Set[str], tenant_id: str, session_id: str, subject: str) -> bool:
     """Return True if one of the marks is of this session, its subject, or the whole tenant."""
     return not marks.isdisjoint(marks_on(tenant_id, session_id, subject))
 

@@ -2,7 +2,7 @@
 
 Input: rows and postings as they were appended, in pieces. Output: the best documents for a query. Term weights are kept
 and updated for new documents, with the same result as reading everything at once. Only the order within a partition
-matters; document numbers break ties.
+matters, and to ties only the order within a session.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -97,6 +97,8 @@ class EpisodeIndex:
     def __init__(self) -> None:
         self._numbers = GrowableArray(np.uint64)
         self._at = GrowableArray(np.int64)
+        self._sessions = GrowableArray(np.uint32)
+        """Half of each session's mark: it only orders what scores alike."""
         self._lengths = GrowableArray(np.uint32)
         """Lengths in tenths of terms, with what the turns before lend. Later turns never change them."""
         self._own_lengths = GrowableArray(np.uint16)
@@ -123,7 +125,7 @@ class EpisodeIndex:
 
     @property
     def nbytes(self) -> int:
-        columns = (self._numbers, self._at, self._lengths, self._own_lengths)
+        columns = (self._numbers, self._at, self._sessions, self._lengths, self._own_lengths)
         lists = [part for pair in self._partitions.values() for part in pair]
         found = sum(column.nbytes for column in (*columns, self._before, self._after, *lists))
         return found + 100 * len(self._newest) + self.subjects.nbytes + 1_000
@@ -140,6 +142,7 @@ class EpisodeIndex:
         places = np.arange(first, first + len(found), dtype=np.int32)
         self._numbers.append(found["number"])
         self._at.append(found["at"])
+        self._sessions.append((found["session"] >> np.uint64(32)).astype(np.uint32))
         self._own_lengths.append(found["length"])
         self.subjects.extend(found)
         self._follow(found["session"], places)
@@ -177,7 +180,7 @@ class EpisodeIndex:
     def best(
         self, terms: Iterable[QueryTerm], limit: int, among: NDArray[np.bool_] | None = None
     ) -> list[tuple[int, int]]:
-        """Return (number, score) of the highest scores, ties by number. With `among`: of these documents only.
+        """Return (number, score) of the highest scores, ties as `ordered` breaks them. With `among`: of these documents only.
 
         Exact. The rarest terms are added first. Once the other terms cannot lift a document into the best, they are
         looked up only for the documents that can still get there.
@@ -361,12 +364,14 @@ class EpisodeIndex:
         return impacts(tenths.astype(np.float64) / OWN, lengths, typical_length)
 
     def ordered(self, places: Places, scores: NDArray[np.int32], limit: int) -> list[tuple[int, int]]:
-        """Return (number, score) of the highest, ties by number."""
+        """Return (number, score) of the highest, ties by time, then by session, and only within one by number: which
+        number a document has depends on how partitions came together, and on how many there are."""
         if len(scores) > limit:
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             places, scores = places[scores >= least], scores[scores >= least]
         numbers = self._numbers.values[places]
-        order = np.lexsort((numbers, -scores))[:limit]
+        ties = numbers, self._sessions.values[places], self._at.values[places]
+        order = np.lexsort((*ties, -scores))[:limit]
         return list(zip(numbers[order].tolist(), scores[order].tolist(), strict=True))
 
 

@@ -205,7 +205,7 @@ def best_of_both(
     among: NDArray[np.bool_] | None = None,
     whole: int = 0,
 ) -> tuple[list[tuple[int, int]], int]:
-    """(number, score) of those for which words and vector together say most, ties by number, of the best by words and
+    """(number, score) of those for which words and vector together say most, ties as there, of the best by words and
     of the nearest. With `among`, of these documents only. Also the score of what answers all of the question, if
     `whole` is what that scores by words."""
     worded = index.best(terms, limit, among)

@@ -113,7 +113,7 @@ class PatternCompiling:
         if state.forgets:  # a new chain begins, whose first version follows none
             buried = [*state.older, *([state.said.artifact.artifact_id] if state.said is not None else [])]
             self._bury(tx, tenant_id, buried, trace)
-            state = state.model_copy(update={"said": None, "older": [], "forgets": False})
+            state = state.model_copy(update={"said": None, "older": [], "forgets": False, "claimed": False})
         unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[LastPublished | None, list[Artifact]]:
@@ -149,8 +149,8 @@ class PatternCompiling:
         self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str
     ) -> None:
         tenant_id, pattern = split_pattern(key)
-        if state.forgets and not evidence:  # what operators stated about it was made from what is erased
-            state = state.model_copy(update={"rulings": []})
+        if state.claimed and not evidence:  # what operators stated about it was made from what somebody said
+            state = state.model_copy(update={"rulings": [each for each in state.rulings if each.stated is None]})
         unchanged: tuple[PublishedRecords, list[KnowledgeRecord], list[str]] = (
             PublishedRecords(state.records, state.withdrawn),
             [],
@@ -177,7 +177,7 @@ class PatternCompiling:
             tx.count("knowledge_erased")
         if state.forgets:
             known = known._replace(withdrawn=[])
-            state = state.model_copy(update={"forgets": False})
+            state = state.model_copy(update={"forgets": False, "claimed": False})
         said = (left and (known.records or known.withdrawn)) or state.rulings
         kept = {"records": known.records, "withdrawn": known.withdrawn, "speak_at": None, "trace": ""}
         tx.put(key, state.model_copy(update=kept) if said else None)

@@ -6,7 +6,7 @@
 | `p/tenant/pattern` | PatternState: what the pattern last published, and when it is compiled |
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
 | `t/tenant` | TenantSettings: what an operator set for a tenant, and whether it names subjects |
-| `x/tenant/erasure_id` | ErasureState: an operator's erasure |
+| `x/tenant/erasure_id/partition` | ErasureState: an operator's erasure, as one events partition tells of it |
 """
 
 from bisect import insort
@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from operator import not_
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -26,7 +27,6 @@ from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
 from hmx_pipeline.compiler.registry import knows
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.keys import join_key, split_key
@@ -43,6 +43,7 @@ from hmx_pipeline.contracts.limits import (
 )
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
+from hmx_pipeline.stages.erased_evidence import ErasedEvidence, ErasureState
 from hmx_pipeline.stages.fair_shares import FairShares
 from hmx_pipeline.stages.session_evidence import SessionEvidence
 from hmx_pipeline.stages.tenant_rules import TenantRules
@@ -72,6 +73,8 @@ class PatternState(Model):
 
     forgets: bool = False
     """True if an erasure took evidence: the next time it is compiled, nothing of what it said before stays."""
+    claimed: Annotated[bool, Field(exclude_if=not_)] = False
+    """True if it forgets because a session has got its subject, and with it what was taken for everybody's."""
     rulings: list[Ruling] = Field(default_factory=list)
     """What operators ruled on its knowledge records: one ruling per record, in log order."""
 
@@ -90,13 +93,6 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The tenant whose patterns it asks for; empty for all."""
     speaking: int | None = None
     """Offset of the record that began it, while pending patterns are compiled for the barrier; else None."""
-
-
-class ErasureState(msgspec.Struct, frozen=True, kw_only=True):
-    """An erasure, kept while decisions on erased records may still arrive."""
-
-    at: int
-    forget_at: int
 
 
 _BARRIER = msgspec.json.Decoder(BarrierState)
@@ -138,10 +134,6 @@ def split_pattern(key: str) -> tuple[str, Pattern]:
 
 def barrier_state_key(barrier_id: str) -> str:
     return f"b/{join_key(barrier_id)}"
-
-
-def erasure_state_key(mark: ErasureMark) -> str:
-    return f"x/{join_key(mark.tenant_id, mark.erasure_id)}"
 
 
 def settings_key(tenant_id: str) -> str:
@@ -204,8 +196,7 @@ class Maps(TenantRules):
         """Tenant → bytes of contributions."""
         self._highest: dict[str, list[tuple[int, str]]] = {}
         """Tenant at its bound → heap of negated ranks, with stale entries."""
-        self._erased: dict[str, dict[str, ErasureState]] = {}
-        """Encoded tenant → key → erasure."""
+        self.erased = ErasedEvidence()
         self.sessions = SessionEvidence(self.of_tenant)
         self._decided: Counter[str] = Counter()
         """Encoded tenant → number of patterns."""
@@ -240,10 +231,6 @@ class Maps(TenantRules):
     @property
     def pending_count(self) -> int:
         return sum(map(len, self._pending.values()))
-
-    def has_erased(self, tenant_id: str, since: int) -> bool:
-        """Return True if an erasure of the tenant is as new as `since`, or newer."""
-        return any(each.at >= since for each in self._erased.get(join_key(tenant_id), {}).values())
 
     def patterns(self, tenant_id: str) -> list[str]:
         """Return the keys of the tenant's patterns that have contributions."""
@@ -333,10 +320,7 @@ class Maps(TenantRules):
             case "m":
                 self._follow(pattern_of(key), key, old, new)
             case "x":
-                own = self._erased.setdefault(_tenant_of(key), {})
-                own.pop(key, None)
-                if new is not None:
-                    own[key] = new
+                self.erased.changed(key, new)
             case "t":
                 self.set((old or new).tenant_id, new)
             case "p":

@@ -11,34 +11,33 @@ import msgspec
 from pydantic import ValidationError
 
 from hmx_pipeline.compiler.imported_artifacts import added
-from hmx_pipeline.compiler.knowledge.rulings import with_ruling, without
+from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
-from hmx_pipeline.compiler.registry import KINDS, knows, whole
+from hmx_pipeline.compiler.registry import KINDS, founds, knows, whole
 from hmx_pipeline.contracts.artifact import is_type
-from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of
+from hmx_pipeline.contracts.erasure import ErasureMark, covered
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, header, traceparent
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, split_key
-from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, CLOCK_SKEW_MS, ERASURE_KEPT_MS
+from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
 from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.rejections import UNREADABLE, NewerRecordError, Reason, Rejection
 from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
 from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
+from hmx_pipeline.stages.erased_evidence import ErasureState, is_whole, own_marks, remembered_erasure
 from hmx_pipeline.stages.fold import Backlog, Record, Tx, check_release
 from hmx_pipeline.stages.pattern_compiling import PatternCompiling
 from hmx_pipeline.stages.pattern_state import (
     BarrierState,
-    ErasureState,
     Maps,
     PatternState,
     barrier_state_key,
     decided_key,
     decode_state,
     encode_state,
-    erasure_state_key,
     map_key,
     pattern_of,
     settings_key,
@@ -134,7 +133,7 @@ class PatternsFold:
             tx.count("contribution_claimed")
         for pattern in sorted(stale):
             state: PatternState = tx.get(pattern)
-            tx.put(pattern, state.model_copy(update={"forgets": True}))
+            tx.put(pattern, state.model_copy(update={"forgets": True, "claimed": True}))
 
     def _control(self, tx: Tx, control: EvidenceControl) -> None:
         tx.count("control")
@@ -194,15 +193,21 @@ class PatternsFold:
             for key, each in self._maps.of_tenant(erased.tenant_id)
             if covered(marks, erased.tenant_id, each.session_id, each.subject) and is_past(each)
         ]
-        stale = self._drop(tx, [key for key, _ in gone])
-        if mark_of(erased.tenant_id, ErasedScope.TENANT, "") in marks:
-            stale.update(self._published(tx, erased.tenant_id))
-        lost = [each for _, each in gone]
+        stale, own = self._drop(tx, [key for key, _ in gone]), own_marks(erased, partitions)
+        taken = {each.contribution_id for _, each in gone if founds(each.pattern_type)}
+        for key, remembered in remembered_erasure(erased, own, taken, tx.clock):
+            tx.put(key, remembered)
+        for pattern in self._published(tx, erased.tenant_id):
+            state: PatternState = tx.get(pattern)
+            left = self._maps.erased.left_after(state.rulings, own, taken)
+            if left != state.rulings:
+                tx.put(pattern, state.model_copy(update={"rulings": left}))
+                self._speak_beside(tx, pattern)
+            if left != state.rulings or is_whole(marks, erased.tenant_id):
+                stale.add(pattern)
         for pattern in sorted(stale):
-            state: PatternState = tx.get(pattern) or PatternState()
-            left = {"forgets": True, "speak_at": tx.clock, "rulings": without(state.rulings, lost)}
-            tx.put(pattern, state.model_copy(update=left))
-        tx.put(erasure_state_key(erased), ErasureState(at=erased.at, forget_at=tx.clock + ERASURE_KEPT_MS))
+            state = tx.get(pattern) or PatternState()
+            tx.put(pattern, state.model_copy(update={"forgets": True, "speak_at": tx.clock}))
         tx.count("erased_contribution", len(gone))
 
     def _retain(self, tx: Tx, mark: ErasureMark) -> None:
@@ -277,30 +282,26 @@ class PatternsFold:
         tx.count("control")
         key = decided_key(ruling)
         state: PatternState = tx.get(key) or PatternState()
-        tenant_id, pattern = split_pattern(key)
-        subject, plain = scope_of(pattern.key)
-        if self._rests_on_erased(ruling, key, state):
+        left = self._maps.erased.left_of(ruling)
+        if left is None or left.verb is not ruling.verb:
             tx.count("ruling_on_erased")
+        if left is None:
             return
-        rulings = with_ruling(state.rulings, ruling)
+        rulings = with_ruling(state.rulings, left)
         if rulings is None or not self._maps.may_decide(key, state):
             tx.count("decision_out_of_room")
             return
         tx.count("ruled")
         self._compiling.speak(tx, key, state.model_copy(update={"rulings": rulings}))
-        shared = state_key(tenant_id, Pattern(pattern.type, plain))
-        if subject and self._maps.of(shared):  # the subject's testimony there may have changed
-            self._compiling.speak_later(tx, shared, "")
+        self._speak_beside(tx, key)
 
-    def _rests_on_erased(self, ruling: Ruling, key: str, state: PatternState) -> bool:
-        """Return True for a decision about what an erasure took before the decision came: it would bring it back. An
-        erasure of a session does not say whose it was, so any of the tenant counts."""
-        if not self._maps.has_erased(ruling.tenant_id, ruling.at - CLOCK_SKEW_MS):
-            return False
-        if any(record.record_id == ruling.record_id for record in state.records):
-            return False
-        rests_on = set(ruling.stated.source_memory_ids) if ruling.stated is not None else set()
-        return rests_on.isdisjoint(each.contribution_id for each in self._maps.of(key).values())
+    def _speak_beside(self, tx: Tx, key: str) -> None:
+        """Compile the tenant's pattern beside a subject's own again: the subject's testimony there may have changed."""
+        tenant_id, pattern = split_pattern(key)
+        subject, plain = scope_of(pattern.key)
+        shared = state_key(tenant_id, Pattern(pattern.type, plain))
+        if subject and self._maps.of(shared):
+            self._compiling.speak_later(tx, shared, "")
 
     def _barrier(self, tx: Tx, control: EvidenceControl) -> None:
         key = barrier_state_key(control.barrier_id)

@@ -32,6 +32,8 @@ class Turn(NamedTuple):
     number: int
     session: str
     words: tuple[str, ...]
+    at: int | None = None
+    """Its number, unless given."""
 
 
 class Memory:
@@ -47,7 +49,9 @@ class Memory:
     def append(self, turns: list[Turn]) -> None:
         for turn in turns:
             self.turns.append(turn)
-            self.rows += pack_row(turn.number, turn.session, turn.number, len(turn.words))
+            self.rows += pack_row(
+                turn.number, turn.session, turn.number if turn.at is None else turn.at, len(turn.words)
+            )
             for word, n in Counter(turn.words).items():
                 self.postings[word] += pack_postings(turn.number, [n])[0]
 
@@ -107,6 +111,33 @@ def appended(draw: st.DrawFn) -> list[list[Turn]]:
             block.append(Turn(number, f"{partition}-{session}", words))
         blocks.append(block)
     return blocks
+
+
+@given(
+    told=st.lists(
+        st.lists(st.tuples(st.integers(0, 2), st.sampled_from(WORDS)), min_size=1, max_size=4), min_size=1, max_size=8
+    ),
+    limit=st.integers(1, 5),
+    data=st.data(),
+)
+def test_in_whatever_order_sessions_came_and_wherever_they_stand_the_same_turns_are_found(
+    told: list[list[tuple[int, str]]], limit: int, data: st.DataObject
+) -> None:
+    """Among turns of equal scores, too: those of another interleaving, or of a generation with more partitions."""
+
+    def found() -> list[tuple[str, int, int]]:
+        memory, offsets, names = Memory(), Counter[int](), {}
+        homes = data.draw(st.lists(st.integers(0, 2), min_size=len(told), max_size=len(told)))
+        left = [list(enumerate(turns)) for turns in told]
+        for number in data.draw(st.permutations([n for n, turns in enumerate(told) for _ in turns])):
+            place, (at, word) = left[number].pop(0)
+            offsets[homes[number]] += 1
+            document = document_number(homes[number], offsets[homes[number]])
+            names[document] = (f"s{number}", place)
+            memory.append([Turn(document, f"s{number}", (word,), at)])
+        return [(*names[document], score) for document, score in memory.best(WORDS[:3], limit)]
+
+    assert found() == found()
 
 
 def test_several_common_words_are_a_question_and_one_alone_is_not() -> None:

@@ -227,3 +227,8 @@ def test_evidence_of_an_erasure_names_no_person() -> None:
     asked = erasure(ErasedScope.SUBJECT, "ada")
     result = run(sessions_fold, with_erasure(events(), 3, asked))
     assert not [output for output in result.on(EVIDENCE) if b'"ada"' in (output.value or b"")]
+
+
+def test_an_erasure_in_the_state_of_the_release_before_is_read() -> None:
+    known = PatternsFold().decode("x/acme/e-1", b'{"at":1,"forget_at":2}')
+    assert (known.at, known.forget_at, known.marks, known.memories) == (1, 2, (), ())

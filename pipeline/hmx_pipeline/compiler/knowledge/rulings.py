@@ -10,7 +10,7 @@ from typing import Any, Final
 from hmx_pipeline.compiler.knowledge.authority import SHOWN
 from hmx_pipeline.compiler.knowledge.claims import policy_claim
 from hmx_pipeline.contracts.artifact import TimeRange
-from hmx_pipeline.contracts.evidence import Contribution, Pattern
+from hmx_pipeline.contracts.evidence import Pattern
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
@@ -31,23 +31,17 @@ def with_ruling(rulings: Sequence[Ruling], ruling: Ruling) -> list[Ruling] | Non
     return [*others, ruling] if len(others) < PATTERN_RULINGS else None
 
 
-def without(rulings: Sequence[Ruling], erased: Sequence[Contribution]) -> list[Ruling]:
-    """Return the rulings once these contributions are erased. What an operator stated keeps what it rests on besides;
-    if that is nothing, it goes, and what it corrected stays out."""
-    memories = {c.contribution_id for c in erased}
-    events = {event for c in erased for event in c.source_events}
-    return [_without(each, memories, events) for each in rulings]
-
-
-def _without(ruling: Ruling, memories: Set[str], events: Set[str]) -> Ruling:
+def without(ruling: Ruling, erased: Set[str]) -> Ruling:
+    """Return a ruling once these contributions are erased. What an operator stated keeps what it rests on besides, but
+    no events: which of them are erased is not known when the erasure comes first. If it rests on nothing any more, it
+    goes, and what it corrected stays out."""
     stated = ruling.stated
-    if stated is None or memories.isdisjoint(stated.source_memory_ids):
+    if stated is None or erased.isdisjoint(stated.source_memory_ids):
         return ruling
-    left = [name for name in stated.source_memory_ids if name not in memories]
+    left = [name for name in stated.source_memory_ids if name not in erased]
     if not left:
         return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "reason": ""})
-    kept = [name for name in stated.source_events if name not in events]
-    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": kept})
+    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": []})
     return ruling.model_copy(update={"stated": stated})
 
 

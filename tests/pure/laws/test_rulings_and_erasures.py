@@ -1,0 +1,159 @@
+"""Law 5 for what operators decide: rulings, erasures and evidence of several partitions leave the same knowledge.
+
+Events, rulings and erasures stand in the log as they come live: a ruling is on a record that was known a little
+earlier. Each partition keeps its order; how they come together on the evidence topic is up to the dice.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
+from hmx_pipeline.contracts.headers import origin_of
+from hmx_pipeline.contracts.keys import partition_of, session_key, tenant_partition
+from hmx_pipeline.contracts.limits import WINDOW_MS
+from hmx_pipeline.contracts.ruling import RulingVerb
+from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.intake.control_records import erase, ruling, tick
+from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
+from hmx_pipeline.stages.fold import Output
+from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.topology import EVIDENCE, KNOWLEDGE
+from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed
+from tests.support.records import START_MS, LogRecord, event
+from tests.support.sessions import interleaved
+
+SAYINGS = ("Our database is Postgres.", "Our database is MySQL.", "My home address is 12 Oak Street.", "We use Redis.")
+WHOSE = ("", "ada", "bob", "")
+SESSIONS = 12
+ERASED = [
+    (ErasedScope.TENANT, ""), (ErasedScope.SUBJECT, "ada"), (ErasedScope.SUBJECT, "bob"),
+    *((ErasedScope.SESSION, f"s{n}") for n in range(SESSIONS)),
+]  # fmt: skip
+INSTEAD = "Nobody told us."
+
+
+class Said(NamedTuple):
+    session: int
+    text: str
+
+
+class Erased(NamedTuple):
+    what: int
+
+
+class Decided(NamedTuple):
+    verb: RulingVerb
+    which: int
+    lag: int
+    """How many steps ago the operator looked."""
+
+
+Step = Said | Erased | Decided
+SAID = st.builds(Said, st.integers(0, SESSIONS - 1), st.sampled_from(SAYINGS))
+DECIDED = st.builds(Decided, st.sampled_from(RulingVerb), st.integers(0, 30), st.integers(0, 2))
+STEPS = st.lists(
+    st.one_of(SAID, SAID, DECIDED, st.builds(Erased, st.integers(0, len(ERASED) - 1))), min_size=4, max_size=16
+)
+
+
+class Logs:
+    """The partitions of the events topic, as these steps fill them. Everything is contributed at once."""
+
+    def __init__(self, steps: Sequence[Step], partitions: int, pace_ms: int) -> None:
+        self._logs: list[list[LogRecord]] = [[] for _ in range(partitions)]
+        self._spoken = [0] * SESSIONS
+        known: list[list[dict[str, Any]]] = [[]]
+        for n, step in enumerate(steps):
+            at = START_MS + n * pace_ms
+            match step:
+                case Said():
+                    self._say(step, at)
+                case Erased():
+                    scope, name = ERASED[step.what]
+                    asked = Erasure(erasure_id=f"e{n}", tenant_id="acme", scope=scope, name=name, at=at)
+                    self._append(erase(asked, 0), at, *range(partitions))
+                case Decided():
+                    self._decide(step, known[max(0, n - step.lag)], at)
+            self._pass(at, f"b{n}")
+            known.append(self._known() if any(isinstance(one, Decided) for one in steps[n + 1 : n + 4]) else [])
+
+        at = START_MS + len(steps) * pace_ms
+        self._append(tick(0, at), at + 2 * WINDOW_MS, *range(partitions))  # what waits behind an erased event comes
+        self._pass(at + 2 * WINDOW_MS, "end")
+
+    def _pass(self, at: int, barrier_id: str) -> None:
+        for partition, log in enumerate(self._logs):
+            log.append(barrier_record(at - START_MS, partition, len(log), barrier_id))
+
+    def _append(self, value: bytes, at: int, *partitions: int) -> None:
+        for partition in partitions:
+            log = self._logs[partition]
+            log.append(signed(value, partition, len(log), at - START_MS))
+
+    def _say(self, step: Said, at: int) -> None:
+        name, number, whose = f"s{step.session}", self._spoken[step.session], WHOSE[step.session % len(WHOSE)]
+        self._spoken[step.session] += 1
+        content, names = {"role": "user", "text": step.text}, {"user_id": whose} if whose else {}
+        made = event(name, number, at=at, content=content, metadata=names, timestamp=format_ms(at))
+        key = session_key("acme", name)
+        log = self._logs[partition_of(key, len(self._logs))]
+        log.append(LogRecord(partition_of(key, len(self._logs)), len(log), at, key.encode(), orjson.dumps(made)))
+
+    def _decide(self, step: Decided, known: Sequence[dict[str, Any]], at: int) -> None:
+        words = {"text": INSTEAD, "value": "nobody"} if step.verb is RulingVerb.CORRECT else {}
+        try:
+            made = make_ruling(known[step.which % len(known)], step.verb, RulingRequest(reason="So", **words), at)
+        except (RulingError, ZeroDivisionError):  # there is nothing to rule on
+            return
+        self._append(ruling(made, 0), at, tenant_partition("acme", len(self._logs)))
+
+    def _known(self) -> list[dict[str, Any]]:
+        last = {output.key: output.value for output in patterns(self.as_they_came()).on(KNOWLEDGE)}
+        return [orjson.loads(value) for value in last.values() if value]
+
+    def contributed(self) -> list[list[Output]]:
+        return [run(lambda: sessions_fold(len(self._logs)), log).on(EVIDENCE) for log in self._logs]
+
+    def as_they_came(self) -> list[Output]:
+        """Each output at the time of its input."""
+
+        def came(one: Output) -> tuple[int, int]:
+            number, offset = origin_of(one.headers) or (0, 0)
+            return self._logs[number][offset].timestamp, number
+
+        return sorted((one for log in self.contributed() for one in log), key=came)
+
+
+def patterns(outputs: Sequence[Output]) -> Ran:
+    log = [LogRecord(0, n, START_MS + 20 * n, one.key, one.value, one.headers) for n, one in enumerate(outputs)]
+    return run(PatternsFold, log)
+
+
+def knowledge(ran: Ran) -> dict[str, Any]:
+    """What is known of each pattern, what it rests on, and what operators have ruled on it."""
+    known = {key: (state.records, state.rulings) for key, state in ran.state.items() if key[0] == "p"}
+    return known | {key: one for key, one in ran.state.items() if key[0] == "m"}
+
+
+@pytest.mark.requirement("E-27")
+@settings(max_examples=settings().max_examples // 4)
+@given(
+    steps=STEPS,
+    partitions=st.sampled_from([2, 3, 5]),
+    pace_ms=st.sampled_from([1_000, 600_000]),
+    dice=st.randoms(use_true_random=False),
+)
+def test_any_interleaving_of_rulings_erasures_and_evidence_leaves_the_same_knowledge(
+    steps: list[Step], partitions: int, pace_ms: int, dice: random.Random
+) -> None:
+    """Rulings before erasures and after them, soon or long after; erasures of sessions, subjects and the tenant."""
+    logs = Logs(steps, partitions, pace_ms)
+    came, mixed = logs.as_they_came(), interleaved(logs.contributed(), dice)
+    note("\n".join(f"{origin_of(one.headers)} {one.key!r} {(one.value or b'')[:90]!r}" for one in mixed))
+    assert knowledge(patterns(mixed)) == knowledge(patterns(came))
