@@ -24,8 +24,8 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-claude-code test-slow compiled test-compiled bench quality act \
-	conformance crash soak fuzz reference secrets lint lock venv clean
+.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-claude-code \
+	test-slow compiled test-compiled bench quality act conformance crash soak fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
