@@ -25,8 +25,7 @@ _WORDS: Final = 160
 """Characters of a correction; a longer one is about the task of the day."""
 _STEPS: Final = 8
 """Steps of a procedure among which one has to be a command that every session runs."""
-_COMMAND: Final = re.compile(r"`[^`\s(]+[ `]")
-"""What is run in a shell; a call of a tool has its arguments in parentheses."""
+_RUN: Final = re.compile(r"`([^`]+)`")
 Json = dict[str, Any]
 
 
@@ -59,7 +58,9 @@ def best(settings: Settings, tenant: str) -> list[ShownLesson]:
         return []
     playbooks, procedures = (_artifacts(store, tenant, each) for each in (failure_playbook.NAME, task_schema.NAME))
     told = {one["metadata"]["pattern"] for one, _ in playbooks}
-    fixes = [*_lessons("fix", playbooks), *_first_fixes(settings, tenant, told)]
+    proven = [each for each in playbooks if _has_command(each[1])]
+    calls = [each for each in playbooks if not _has_command(each[1])]  # mostly how to look at something
+    fixes = [*_lessons("fix", proven), *_first_fixes(settings, tenant, told), *_lessons("fix", calls)]
     # Two fixes a turn: they are what most sessions are about, and say what to run.
     kinds = [fixes[::2], _lessons("procedure", procedures), fixes[1::2], _rules(store, tenant), *_told(store, tenant)]
     turns = [[kind[turn] for kind in kinds if turn < len(kind)] for turn in range(SHOWN)]
@@ -67,14 +68,19 @@ def best(settings: Settings, tenant: str) -> list[ShownLesson]:
 
 
 def _artifacts(store: Any, tenant: str, artifact_type: str) -> list[tuple[Json, str]]:
-    """Returns those that say what to run, with their texts: commands of a shell first, then what is most certain."""
+    """Returns those that say what to run, with their texts, the most certain first."""
     from hmx_pipeline.packs.render import artifact as rendered
 
     statuses = (Status.ACTIVE, Status.DRAFT)
     found = [one for status in statuses for one in store.all_artifacts(tenant, artifact_type, status)]
     texts = [(one, rendered(Artifact.model_validate(one))) for one in found if _runs_something(one["content"])]
     runnable = [(one, text) for one, text in texts if "`" in text.partition("\n")[2]]
-    return sorted(runnable, key=lambda each: (_COMMAND.search(each[1]) is None, -each[0]["confidence"], each[1]))
+    return sorted(runnable, key=lambda each: (each[0]["status"], -each[0]["confidence"], each[1]))  # active, draft
+
+
+def _has_command(text: str) -> bool:
+    """Returns whether something is run in a shell; a call of a tool has its arguments in parentheses."""
+    return any("(" not in run.split()[0] for run in _RUN.findall(text) if run.strip())
 
 
 def _lessons(kind: str, artifacts: Sequence[tuple[Json, str]]) -> list[ShownLesson]:
