@@ -24,8 +24,8 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-slow compiled test-compiled bench quality act \
-	conformance crash soak scale fuzz reference secrets lint lock venv clean
+.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-claude-code \
+	test-slow compiled test-compiled bench quality act conformance crash soak scale fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,10 @@ test-frameworks: venv  ## adapters of agent frameworks with the real packages, a
 	@[ -d $(VENV)/vercel-ai ] || { mkdir $(VENV)/vercel-ai && cp tests/frameworks/package*.json $(VENV)/vercel-ai && \
 		npm ci --silent --prefix $(VENV)/vercel-ai || { rm -r $(VENV)/vercel-ai; exit 1; }; }
 	@HMX_FRAMEWORKS=$(CURDIR)/$(VENV) $(BIN)/python -m pytest -m frameworks tests/frameworks
+
+test-claude-code: venv  ## the plugin in the real Claude Code, without the internet (npm; 250 MB, proprietary: read its licence)
+	@[ -d $(VENV)/claude-code ] || npm install --silent --ignore-scripts --prefix $(VENV)/claude-code @anthropic-ai/claude-code@2.1.197
+	@HMX_CLAUDE_CODE=$(CURDIR)/$(VENV)/claude-code $(BIN)/python -m pytest -m frameworks tests/frameworks/test_claude_code.py
 
 test-slow: venv  ## the tests left out of `make test`, which take minutes, and every property with many more examples
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 tests/pure

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hmx_pipeline.audit.pipeline_conservation import verify
-from hmx_pipeline.cli.transcripts import TENANT, best
+from hmx_pipeline.cli.lessons import best
+from hmx_pipeline.cli.transcripts import TENANT
 from hmx_pipeline.cli.wait import wait_for_all
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.settings import Settings
@@ -16,6 +17,7 @@ from tests.support.pipeline import environment, new_settings, running
 from tests.support.transcripts import Transcript
 
 SESSIONS = 4
+EVENTS = 6 * SESSIONS + 2
 REFUSED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
     "new_string was NOT written to the file). To tell you how to proceed, the user said:\nnever run npm audit fix"
@@ -32,6 +34,9 @@ def write_sessions(folder: Path) -> None:
         made.ran("npm install --save left-pad", "added 1 package", next(times))
         made.ran("npm test", "12 passed", next(times))
         made.result(made.call("Bash", {"command": "npm audit fix"}, next(times)), REFUSED, next(times), ok=False)
+        if number == 0:
+            made.ran("npm publish a-1.2.tgz --acces public", "Unknown option: --acces", next(times), exit_code=1)
+            made.ran("npm publish a-1.2.tgz --access public", "published", next(times))
         made.user("Thanks, that works perfectly", next(times))
         file = made.write(folder)
     with file.open("ab") as half:
@@ -56,12 +61,16 @@ def test_what_is_imported_twice_teaches_once_and_comes_back(kafka: str, redis_ur
         assert counted["sent"] == 0
         told = [hmx(settings, *asked) for _ in range(2)]
         wait_for_all(settings)
-        assert [one["sent"] for one in told] == [sum(counted["events"].values())] * 2 == [6 * SESSIONS] * 2
+        assert [one["sent"] for one in told] == [sum(counted["events"].values())] * 2 == [EVENTS] * 2
         assert told[0]["left_out"] == {"lines that cannot be read": 1}
         outcomes = verify(settings).outcomes
-        assert (outcomes[Outcome.RELEASED], outcomes[Outcome.DUPLICATE]) == (6 * SESSIONS, 6 * SESSIONS)
+        assert (outcomes[Outcome.RELEASED], outcomes[Outcome.DUPLICATE]) == (EVENTS, EVENTS)
         pack = hmx(settings, "pack", "npm test fails: Cannot find module", "--tenant", TENANT)
         assert any("`npm install --save left-pad`" in entry["content"] for entry in pack["entries"])
-        shown = {kind: text for kind, text, _ in reversed(best(settings))}
-        assert "`npm install --save left-pad`" in shown["fix"]
-        assert shown["correction"] == "npm audit: never run npm audit fix"
+        shown = [(kind, text) for kind, text, _ in best(settings, TENANT)]
+        assert shown[0][0] == "fix"
+        assert "`npm install --save left-pad`" in shown[0][1]
+        assert ("correction", "npm audit: never run npm audit fix") in shown
+        failed, worked = "npm publish a-1.2.tgz --acces public", "npm publish a-1.2.tgz --access public"
+        once = f"`{failed}` fails\nError: Unknown option: --acces\nWorked: `{worked}`"
+        assert [text for kind, text in shown if kind == "fix"][1:] == [once], "what helped in one session comes last"

@@ -182,7 +182,8 @@ def test_an_id_that_two_sessions_use_asks_for_the_session(service: httpx.Client)
     assert is_problem(answer, 409, "ambiguous")["sessions"] == ["s8", "s9"]
     one = service.get("/v1/hmx/events/twin", headers=ACME, params={"session": "s9"})
     assert one.json()["content"]["text"] == "staging there"
-    is_problem(service.get("/v1/hmx/events/twin?session=s1", headers=ACME), 404, "not_found")
+    gone = is_problem(service.get("/v1/hmx/events/twin?session=s1", headers=ACME), 404, "not_found")
+    assert "/v1/hmx/dead-letters" in gone["detail"]
 
 
 @pytest.mark.requirement("E-03")

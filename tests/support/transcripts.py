@@ -97,7 +97,8 @@ def _add(to: Transcript, event: Json) -> None:
             text = content["result"].get("text", "")
             to.result(content["call_id"], text, at, ok=content["success"], told=text)
         case "command_exec" | "test_run":
-            to.ran(content["command"], content["output"], at, exit_code=content["exit_code"] or 0)
+            output = content["output"].removeprefix(f"Exit code {content['exit_code']}\n")
+            to.ran(content["command"], output, at, exit_code=content["exit_code"] or 0)
         case "file_edit":
             edited = {"old_string": content["old_text"], "new_string": content["new_text"]}
             call = to.call("Edit", {"file_path": f"{CWD}/{content['path']}", **edited}, at)

@@ -4,30 +4,28 @@ Enters: a route and what is asked of it. Leaves: its answer. Exits with one line
 SilentServiceError. At an address it needs no model, no Redis and no Kafka, so that a command starts at once.
 """
 
+import re
 from collections.abc import Iterator
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any, Final, NoReturn, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
-from hmx_pipeline.cli.console import fail
+from hmx_mcp.http_question import TIMEOUT_S, Answer, SilentServiceError, ask_over_http
+from hmx_pipeline.cli.console import ERR, fail, plain
 from hmx_pipeline.cli.opened_memory import Json, tenant_or_only
 from hmx_pipeline.local.state import read_stack
 from hmx_pipeline.settings import Settings
 
-TIMEOUT_S: Final = 30.0
 LOOK_S: Final = 3.0
 """Who only wants to know how things stand asks others after so long."""
 PAGE: Final = 100
+_THIS_MACHINE: Final = re.compile(r"localhost|127(?:\.\d+){3}|::1")
 _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 200, 401, 403, 404, 422
 _NOWHERE: Final = "no service: run `hmx up` here, or set HMX_SERVICE_URL=http://host:port"
 _SOMETHING: Final = "the answer {} is not the service's: HMX_SERVICE_URL names something else"
-Answer = tuple[int, bytes]
-
-
-class SilentServiceError(ConnectionError):
-    """The message says where it does not answer, and what to do. It quotes no key."""
 
 
 class ServiceClient:
@@ -37,6 +35,8 @@ class ServiceClient:
         url = settings.service_url
         self._send = partial(_over_http, url, timeout_s) if url else _in_process(settings)
         self._key = settings.api_key
+        if url and self._key:
+            _warn_of_plain_http(url)
         self.tenant = ""
 
     @classmethod
@@ -109,30 +109,24 @@ def _is_its_own(settings: Settings) -> bool:
     return bool(settings.redis_url) and not other
 
 
+@cache
+def _warn_of_plain_http(url: str) -> None:
+    """Warns once for each address: whoever is on the way reads the key."""
+    with suppress(ValueError):  # it is no address, which is said when it is asked
+        address = urlsplit(url)
+        host = address.hostname
+        if host and address.scheme == "http" and not _THIS_MACHINE.fullmatch(host):
+            told = f"[yellow]HMX_API_KEY is sent unencrypted[/] to {plain(host)}: use https in HMX_SERVICE_URL"
+            ERR.print(told, soft_wrap=True)
+
+
 def _over_http(
     url: str, timeout_s: float, method: str, path: str, body: bytes | None, headers: dict[str, str]
 ) -> Answer:
-    import http.client
-
     try:
-        address = urlsplit(url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ValueError
-        kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-        connection = kind(address.hostname or "", address.port, timeout=timeout_s)
-        try:
-            connection.request(method, address.path.rstrip("/") + path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-    except (OSError, http.client.HTTPException) as error:
-        where = f"the service at {address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
-        raise SilentServiceError(f"{where} does not answer ({error}): `hmx status` shows what runs") from None
-    except ValueError:
-        raise SilentServiceError(
-            "HMX_SERVICE_URL or HMX_API_KEY is not well formed: set them to http://host:port and a key"
-        ) from None
+        return ask_over_http(url, method, path, body, headers, timeout_s)
+    except SilentServiceError as error:
+        raise SilentServiceError(f"{error}. `hmx status` shows what runs") from None
 
 
 def _in_process(settings: Settings) -> Any:

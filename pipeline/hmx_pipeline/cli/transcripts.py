@@ -3,9 +3,8 @@
 import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import orjson
 import typer
@@ -24,9 +23,6 @@ from hmx_pipeline.settings import Settings
 
 KEPT: Final = Path(".hmx/mine")
 TENANT: Final = "mine"
-SHOWN: Final = 10
-AS_RULE: Final = -70
-"""Score above which words read as a rule; below it they speak of the moment (compiler.knowledge.classifier)."""
 WAIT_S: Final = 900.0
 CURSOR: Final = (
     Path("~/Library/Application Support" if sys.platform == "darwin" else "~/.config") / "Cursor/User/globalStorage"
@@ -156,21 +152,22 @@ def mine(
 
     Example: hmx mine
     """
+    from hmx_pipeline.cli.lessons import show
     from hmx_pipeline.cli.wait import wait_for_all
     from hmx_pipeline.kafka.publisher import publish
     from hmx_pipeline.runtime.barriers import LackingError
 
     reader, importing = LineReader(_files(agent, paths)), _TRANSCRIPTS[agent].importing(TENANT, "")
     with own_stack(KEPT, keep) as settings:
-        with bar("importing", reader) as show:
-            publish(_events(reader, importing), settings, show)
+        with bar("importing", reader) as advance:
+            publish(_events(reader, importing), settings, advance)
         _say(importing.report, importing.report.events.total(), False)
         try:
             with saying("learning") as say:
                 wait_for_all(settings, WAIT_S, say)
         except LackingError as error:
             fail(f"not finished after {WAIT_S:.0f} s: {error}")
-        _show(settings)
+        show(settings, TENANT)
     if keep:
         OUT.print(
             f"\nThe stack keeps running: `HMX_STATE={KEPT} hmx pack 'your question'`; `HMX_STATE={KEPT} hmx down`"
@@ -219,81 +216,3 @@ def _say(report: ImportReport, sent: int, as_json: bool) -> None:
         ERR.print(f"[yellow]skipped[/] {plain(line)}", soft_wrap=True)
     for line in report.noted:
         ERR.print(f"[yellow]note[/] {plain(line)}", soft_wrap=True)
-
-
-def _show(settings: Settings) -> None:
-    learnt = best(settings)
-    OUT.print(
-        f"\n[bold]The {many(len(learnt), 'most useful thing')} learnt[/]" if learnt else "\nNothing useful was learnt."
-    )
-    for number, (kind, text, why) in enumerate(learnt, 1):
-        first, *rest = text.splitlines()
-        OUT.print(f"\n{number:>2}. [bold]{plain(first)}[/]  [dim]{kind}, {plain(why)}[/]", soft_wrap=True)
-        for line in rest:
-            OUT.print(f"    {plain(line)}", soft_wrap=True)
-    if len(learnt) < SHOWN:
-        OUT.print("\nThere is no more that is worth showing: more sessions teach more.")
-
-
-def best(settings: Settings) -> list[tuple[str, str, str]]:
-    """Returns kind, text and support: the best fix, procedure, rule, correction and fact in turn."""
-    from hmx_pipeline.store.fetch import Store
-
-    store = Store.open(settings)
-    if TENANT not in store.tenants():
-        return []
-    kinds = [_artifacts(store, "failure_playbook", "fix"), _artifacts(store, "task_schema", "procedure"), _rules(store)]
-    kinds += _told(store)
-    turns = [[kind[turn] for kind in kinds if turn < len(kind)] for turn in range(SHOWN)]
-    return [one for turn in turns for one in turn][:SHOWN]
-
-
-def _told(store: Any) -> list[list[tuple[str, str, str]]]:
-    """Returns what users said when they refused an action, if it reads as a rule, and facts; the clearest first."""
-    from hmx_pipeline.compiler.knowledge.classifier import scores
-    from hmx_pipeline.contracts.knowledge import Memory
-    from hmx_pipeline.contracts.options import Standing
-
-    records = store.knowledge_records(TENANT, sorted(store.knowledge_ids(TENANT, [Standing.ACTIVE])))
-    said = [
-        (scores(body["said"]).rule, body) for one in records if (body := one["body"]).get("memory") == Memory.CORRECTION
-    ]
-    clear = {
-        body["target"]: (score, body["said"]) for score, body in sorted(said, key=itemgetter(0)) if score > AS_RULE
-    }
-    corrections = [(f"{target}: {words}", score) for target, (score, words) in clear.items()]
-    facts = [(one["text"], scores(one["text"]).fact) for one in records if one["body"].get("memory") == Memory.FACT]
-    return [
-        [(called, text, "said by you") for text, _ in sorted(found, key=itemgetter(1), reverse=True)]
-        for called, found in (("correction", corrections), ("fact", facts))
-    ]
-
-
-def _artifacts(store: Any, artifact_type: str, called: str) -> list[tuple[str, str, str]]:
-    from hmx_pipeline.contracts.artifact import Artifact
-    from hmx_pipeline.contracts.options import Status
-    from hmx_pipeline.packs.render import artifact as rendered
-
-    found = [
-        one for status in (Status.ACTIVE, Status.DRAFT) for one in store.all_artifacts(TENANT, artifact_type, status)
-    ]
-    texts = [(one, rendered(Artifact.model_validate(one))) for one in found]
-    runnable = [(one, text) for one, text in texts if "`" in text.partition("\n")[2]]
-    runnable.sort(key=lambda pair: _rank(pair[0]))
-    return [(called, text, f"seen {many(one.get('observed_count', 1), 'time')}") for one, text in runnable]
-
-
-def _rank(artifact: dict[str, Any]) -> tuple[bool, float, int, str]:
-    """Returns the order of what is shown: what has commands of a shell first, then what is most certain."""
-    no_command = b'"command":' not in orjson.dumps(artifact["content"])
-    return no_command, -artifact["confidence"], -artifact.get("observed_count", 1), artifact["artifact_id"]
-
-
-def _rules(store: Any) -> list[tuple[str, str, str]]:
-    """Returns what a pack says whatever is asked."""
-    from hmx_pipeline.contracts.options import ENTRY_MARK, Section
-    from hmx_pipeline.queries.context_pack import make_pack
-    from hmx_pipeline.retrieval.pack_request import PackRequest
-
-    pack = make_pack(store, PackRequest(query="rules", tenant_id=TENANT, sections=[Section.CORE], token_budget=2_000))
-    return [("rule", one.content.removeprefix(ENTRY_MARK).lstrip(), "said by you") for one in pack.entries]

@@ -8,38 +8,36 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from hmx_mcp.http_question import SilentServiceError, ask_over_http
+
 if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
 ANSWER_S: Final = 5.0
 NO_ANSWER: Final = "no answer"
+OK: Final = 200
 
 
 def readiness(address: str) -> tuple[bool, str]:
-    import http.client
-    import urllib.error
-
     try:
-        return True, _get(f"{address}/readyz")
-    except urllib.error.HTTPError as error:
-        return False, error.read().decode(errors="replace").strip()
-    except (OSError, http.client.HTTPException):
+        status, said = _get(address, "/readyz")
+    except SilentServiceError:
         return False, NO_ANSWER
+    return status == OK, said
 
 
 def figures(addresses: Iterable[str]) -> "list[Sample]":
     """Returns all samples of the processes that answer."""
-    import http.client
-
     from prometheus_client.parser import text_string_to_metric_families
 
     found: list[Sample] = []
     for address in addresses:
         try:
-            text = _get(f"{address}/metrics")
-        except (OSError, http.client.HTTPException):
+            status, said = _get(address, "/metrics")
+        except SilentServiceError:
             continue
-        found += (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        if status == OK:
+            found += (sample for family in text_string_to_metric_families(said) for sample in family.samples)
     return found
 
 
@@ -61,8 +59,6 @@ def histogram(samples: "Sequence[Sample]", name: str) -> dict[str, list[tuple[fl
     return {stage: sorted(counts.items()) for stage, counts in found.items()}
 
 
-def _get(url: str) -> str:
-    import urllib.request
-
-    with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310  http only: our own addresses
-        return str(answer.read().decode(errors="replace")).strip()
+def _get(address: str, path: str) -> tuple[int, str]:
+    status, said = ask_over_http(address, "GET", path, timeout_s=ANSWER_S)
+    return status, said.decode(errors="replace").strip()

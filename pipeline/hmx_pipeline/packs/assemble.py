@@ -44,7 +44,7 @@ from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import MemorySnapshot
-from hmx_pipeline.segments.targets import CallTargets
+from hmx_pipeline.segments.targets import CallTargets, targets_of
 
 _ORDER: Final = attrgetter("order")
 _NEVER: Final = format_ms(0)
@@ -57,6 +57,8 @@ def assemble(
     """`call`: the tool call that the pack is about, if it is."""
     ask = asked(request, plan, fetched)
     seen = view(ask, fetched)
+    if call is None and (planned := request.before_call) is not None:
+        call = CallTargets(targets_of(planned.tool, [planned.command] if planned.command else []))
     if call is not None:
         seen = before_call(seen, call)
     found: dict[SectionRule, list[EntryCandidate]] = {}

@@ -25,6 +25,14 @@ class Lineage(Model):
     source: Label | None = None
 
 
+class PlannedCall(Model):
+    """A tool call that is about to be made."""
+
+    tool: Id
+    command: Annotated[str, Field(max_length=QUERY_CHARACTERS)] = ""
+    """The command line, or the path of the file."""
+
+
 class PackRequest(Model):
     """A request for a context pack. `agent_id` and `session_id` name the reader: an agent gets what applies to it, and
     the session's recent steps show its place in a procedure. `subject_id` names the person: what is private to others
@@ -61,6 +69,8 @@ class PackRequest(Model):
         Field(exclude_if=lambda cues: cues is None),
     ] = None
     """Where the question is asked. The cognitive profile ranks higher what was learnt under the same `cues`."""
+    before_call: Annotated[PlannedCall | None, Field(exclude_if=lambda call: call is None)] = None
+    """Only what is about this call: rules and corrections that name it, and how the same command has failed."""
     fill: Annotated[Filling, Field(strict=False)] = Filling.RELEVANT
     """`budget` fills the budget with whatever fits, however little it answers the question."""
     explain: bool = False

@@ -60,7 +60,7 @@ _TAG: Final = re.compile(r"</?[a-z][a-z_-]*>")
 _TELLING: Final = re.compile(
     r"error|exception|fail|not found|cannot|can't|denied|invalid|missing|refused|timed? ?out|conflict|unknown|unable"
     r"|could not|couldn't|(?:did|does|do) not|no such|no module|not (?:allowed|permitted|recognized|supported|defined)"
-    r"|unexpected|mismatch|ambiguous|rejected"
+    r"|unexpected|mismatch|ambiguous|rejected|fatal|illegal|unsupported|unrecogni[sz]ed|already (?:exists|in use|used)"
 )
 _LOCATED: Final = re.compile(r"\s*[\w./@+-]*\w\.\w{1,5}:\d+(?::\d+)?:\s*\S.*")
 _LOGGED: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b|\blevel=(?:info|debug)\b")

@@ -189,6 +189,9 @@ def _event(
     return view_of(request, tenant, subject).event(event_id, session)
 
 
+_REJECTED: Final = ". If it was rejected, GET /v1/hmx/dead-letters says why"
+
+
 async def _gone(request: Request, tenant: str) -> ProblemError:
     """What an artifact names as its source may have left since; who follows it learns why it is not there, unless
     Kafka is silent."""
@@ -196,9 +199,9 @@ async def _gone(request: Request, tenant: str) -> ProblemError:
         async with asyncio.timeout(FORGOTTEN_S):
             erased = await erased_of(request)
         if taken := erased.retention(tenant):
-            detail = "the tenant has no event with this id, or its retention has taken it"
+            detail = f"the tenant has no event with this id, or its retention has taken it{_REJECTED}"
             return ProblemError(ProblemKind.NOT_FOUND, detail, forgotten=taken)
-    return missing(request, "event")
+    return missing(request, "event", _REJECTED)
 
 
 @router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
@@ -280,10 +283,10 @@ def _found(request: Request, value: dict[str, Any] | None, what: str) -> Respons
     return _json(value)
 
 
-def missing(request: Request, what: str) -> ProblemError:
+def missing(request: Request, what: str, else_: str = "") -> ProblemError:
     whole = anew(request)
     but = "" if whole.complete else f". {whole}"
-    return ProblemError(ProblemKind.NOT_FOUND, f"the tenant has no {what} with this id{but}")
+    return ProblemError(ProblemKind.NOT_FOUND, f"the tenant has no {what} with this id{else_}{but}")
 
 
 async def erased_of(request: Request) -> Erasures:

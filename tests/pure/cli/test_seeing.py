@@ -122,6 +122,29 @@ def test_an_address_that_is_none_is_not_asked_and_shown_no_key(url: str, monkeyp
 
 
 @pytest.mark.parametrize(
+    ("url", "key", "warned"),
+    [
+        ("http://memory.example.com:8080", "hx_live_x", 1),
+        ("http://ann:secret@10.0.0.7", "hx_live_x", 1),
+        ("http://localhost:8080", "hx_live_x", 0),
+        ("http://127.0.0.1:8080", "hx_live_x", 0),
+        ("http://[::1]:8080", "hx_live_x", 0),
+        ("https://memory.example.org", "hx_live_x", 0),
+        ("http://memory.example.org", "", 0),
+        ("http://[", "hx_live_x", 0),
+    ],
+)
+def test_a_key_that_others_can_read_on_the_way_is_warned_of_once(
+    url: str, key: str, warned: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        service_client.ServiceClient(Settings(service_url=url, api_key=key))
+    said = capsys.readouterr().err
+    assert said.count("HMX_API_KEY is sent unencrypted") == warned
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize(
     ("stages", "memory", "problems"),
     [({"sessions": {}}, None, ["Redis away"]), (None, {}, ["Kafka away"]), (None, None, ["Kafka away", "Redis away"])],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from hmx_pipeline.doors.claude_code_hooks import read_hook
 from hmx_pipeline.packs.assemble import assemble
-from hmx_pipeline.retrieval.pack_request import PackRequest
+from hmx_pipeline.retrieval.pack_request import PackRequest, PlannedCall
 from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from tests.pure.packs.test_drops import record
@@ -74,6 +74,14 @@ MEMORY = MemorySnapshot(
 )  # fmt: skip
 def test_only_what_is_about_the_call_comes_before_it(tool: str, given: dict[str, str], told: set[str]) -> None:
     assert told_by("PreToolUse", tool_name=tool, tool_input=given) == told
+    command = given.get("command") or given.get("file_path", "").removeprefix("/home/dev/shop/")
+    request = PackRequest(
+        query=f"{tool} {command}".strip(),
+        tenant_id="acme",
+        token_budget=1_000,
+        before_call=PlannedCall(tool=tool, command=command),
+    )
+    assert {entry.source_id for entry in assemble(request, plan(request), MEMORY).entries} == told
 
 
 def test_after_a_failure_what_users_said_of_other_calls_stays_away() -> None:

@@ -90,6 +90,8 @@ def test_a_traceback_says_most_in_its_last_line() -> None:
         ("exit code 1", "", ""),
         ("Usage:", "Usage:\n  app [command]\nunknown command x", "unknown command x"),
         ("expected a colon", "", "expected a colon"),
+        ("", "fatal: x is already used by worktree\nNo local changes", "fatal: x is already used by worktree"),
+        ("", "usage: cat [-b]\ncat: illegal option -- A", "cat: illegal option -- A"),
         ("", "Il lotto non è più valido", "Il lotto non è più valido"),
         ("", "Il lotto non è più valido\nbilancia spenta", ""),
         ("Back-off pulling image 'x:1'", "error: timed out", "Back-off pulling image 'x:1'"),

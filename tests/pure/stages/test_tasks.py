@@ -228,6 +228,14 @@ def test_what_a_user_told_that_looks_like_what_others_have_is_the_users_own() ->
     }
 
 
+def test_where_no_event_names_a_subject_nobodys_values_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes as long as to compile the procedure once more."""
+    monkeypatch.delattr(own_values, "procedure")
+    runs = [run(n, [f"cash peek b{n}", f"cash book b{n} --till oak"], f"Book b{n}") for n in range(6)]
+    (own,) = (own for pattern, own in group(counting(runs)).items() if pattern.type == own_values.NAME)
+    assert own_values.state(own) == []
+
+
 def test_a_session_without_a_subject_makes_no_ones_value_everybodys() -> None:
     """It may be the same person's."""
 

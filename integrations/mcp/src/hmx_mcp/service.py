@@ -3,17 +3,16 @@
 Raises ServiceError, whose text may be shown; it never quotes the key.
 """
 
-import http.client
 import json
 import os
-import ssl
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
+
+from hmx_mcp.http_question import SilentServiceError, ask_over_http
 
 URL: Final = "http://127.0.0.1:8080"
-TIMEOUT_S: Final = 30.0
 ANSWER_BYTES: Final = 16 * 1024 * 1024
 JSON: Final = "application/json"
 Json = dict[str, Any]
@@ -57,25 +56,9 @@ class _Remote(NamedTuple):
         elif self.tenant:
             headers["X-HMX-Tenant"] = self.tenant.encode().decode("latin-1")
         try:
-            address = urlsplit(self.url)
-            connection = _connection(address.scheme, address.hostname or "", address.port)
-            try:
-                connection.request(method, address.path.rstrip("/") + path, body, headers)
-                answer = connection.getresponse()
-                return answer.status, answer.read(ANSWER_BYTES)
-            finally:
-                connection.close()
-        except (OSError, http.client.HTTPException) as error:
-            where = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
-            raise ServiceError(f"the memory service at {where} does not answer ({error})") from None
-        except ValueError:  # its text may quote the key
-            raise ServiceError("HMX_SERVICE_URL, HMX_API_KEY or HMX_TENANT is not well formed") from None
-
-
-def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-    if scheme == "https":
-        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=ssl.create_default_context())
-    return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+            return ask_over_http(self.url, method, path, body, headers, most_bytes=ANSWER_BYTES)
+        except SilentServiceError as error:
+            raise ServiceError(str(error)) from None
 
 
 def _parsed(status: int, said: bytes) -> Json:

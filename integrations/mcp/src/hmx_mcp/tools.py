@@ -60,11 +60,11 @@ def pack(service: Service, given: Json) -> Answer:
 
 
 def _check_action(service: Service, given: Json) -> Answer:
-    """What users said about it, and the rules; not what happened."""
-    query = f"{given['tool']} {given.get('command', '')}".strip()
-    return _answer(
-        _packed(service, {"query": query, "token_budget": 300, "sections": ["core", "constraints", "facts"]})
-    )
+    """What is about this very command or file; what merely resembles it would come before nearly every call."""
+    call = {name: given[name] for name in ("tool", "command") if name in given}
+    sections = ["core", "constraints", "procedures", "facts"]
+    asked = {"query": " ".join(call.values()), "token_budget": 300, "sections": sections, "before_call": call}
+    return _answer(_packed(service, asked))
 
 
 def _packed(service: Service, asked: Json) -> Json:
@@ -229,10 +229,11 @@ TOOLS: Final = {
     ),
     "memory_check_action": ToolSpec(
         "Check an action against memory",
-        "Call this just before a risky command or edit. Gives the rules, and what users said about such an action.",
+        "Call this just before a risky command or edit. Gives rules, what users said and how it failed, of this very "
+        "command or file alone: nothing if there is nothing.",
         {
             "tool": {**_ID, "description": "The tool, such as Bash or Edit"},
-            "command": {**_TEXT, "description": "The command line, or the path"},
+            "command": {**_TEXT, "description": "The whole command line, or the path"},
         },
         ("tool",),
         _ENTRIES,
