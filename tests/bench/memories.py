@@ -178,6 +178,7 @@ def fill(memory: Memory, tenant: str, episodes: int, compiled: int = 0) -> None:
     while batch := list(islice(made, BLOCK)):
         memory.write(*(artifact_as_read(each, offset + n) for n, each in enumerate(batch)))
         offset += len(batch)
+    memory.blocks.begin_fill({name: (0, at) for name, at in memory.store.positions().items()})  # whole, as when served
 
 
 def past(memory: Memory, tenant: str, sessions: int) -> None:

@@ -1,12 +1,12 @@
 """Materialisers that run at once share the partitions: whoever loses a race leaves the partition to the winner."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import TopicPartition
 
 from hmx_pipeline.store.atomic_blocks import Stands
-from hmx_pipeline.store.block_builder import BLOCK_ARGUMENTS
+from hmx_pipeline.store.block_builder import BLOCK_ARGUMENTS, BLOCK_RECORDS
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.materialiser import SHARED_RECORDS, Materialiser
 from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords
@@ -64,6 +64,22 @@ def share(materialiser: Materialiser, stored: Mapping[str, int], *partitions: Fi
     seeks = Seeks()
     materialiser._share(seeks, stored)  # type: ignore[arg-type]
     return seeks.places
+
+
+def test_of_what_another_process_fills_no_more_blocks_are_made() -> None:
+    materialiser, partition = new_materialiser(Racing(at=7)), FilledPartition(ARTIFACTS, 0, None, 0, 6 * BLOCK_RECORDS)
+    blocks, made = materialiser._builder.blocks, list[int]()
+
+    def counted(records: Sequence[TopicRecord]) -> Iterator[tuple[list[TopicRecord], list[Command]]]:
+        for block, commands in blocks(records):
+            made.append(len(block))
+            yield block, commands
+
+    materialiser._builder.blocks = counted  # type: ignore[method-assign, assignment]
+    take(materialiser, partition, read(0, 6 * BLOCK_RECORDS))
+    assert partition.left
+    assert partition.position == 7
+    assert len(made) <= 2, "the one that was lost, and the one that was made while that was tried"
 
 
 def test_who_is_first_writes_everything() -> None:

@@ -14,6 +14,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 ENTRY: Final = 200
 """Estimated overhead of an entry in bytes."""
+SHORT_TEXT: Final = 64
+"""Most characters of a text that `ShortTextCache` keeps."""
 _MISSING: Final = object()
 _PLAIN: Final = (str, bytes, int, type(None))
 _SEVERAL: Final = (tuple, list, set, frozenset)  # to join them with | takes longer than to ask
@@ -55,6 +57,22 @@ def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable
         return cast("Callable[P, R]", asked)
 
     return decorated
+
+
+class ShortTextCache(dict[str, R]):
+    """What is made of short texts that come again all the time. A hit costs a dict's lookup, a fraction of a call. Long
+    texts are not kept; when `most` are, all are forgotten."""
+
+    def __init__(self, make: Callable[[str], R], most: int) -> None:
+        self._make, self._most = make, most
+
+    def __missing__(self, text: str) -> R:
+        found = self._make(text)
+        if len(text) <= SHORT_TEXT:
+            if len(self) >= self._most:
+                self.clear()
+            self[text] = found
+        return found
 
 
 def once(function: Callable[P, R]) -> Callable[P, R]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
-from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.bounded_cache import ShortTextCache, remembered
 from hmx_pipeline.contracts.limits import MB
 
 CONTROL_TENANT: Final = "_hmx"
@@ -37,6 +37,10 @@ def encoded(part: str) -> str:
 @remembered(REMEMBERED)
 def _quoted(part: str) -> str:
     return quote(part, safe="")
+
+
+ENCODED: Final = ShortTextCache(lambda part: encoded(part).encode(), 65_536)
+"""The same as bytes, of words that come again."""
 
 
 def join_key(*parts: str) -> str:

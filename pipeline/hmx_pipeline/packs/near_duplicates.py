@@ -6,12 +6,13 @@ words together, so their bits differ in no more. The bits rule out most pairs; t
 
 import re
 from collections.abc import Sequence, Set
-from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
 import msgspec
 import numpy as np
+
+from hmx_pipeline.contracts.bounded_cache import ShortTextCache
 
 _WORD: Final = re.compile(r"\w+")
 """Short words count too: `not` changes the meaning."""
@@ -20,8 +21,6 @@ _TELLING: Final = 3
 """Words without a digit that a text must have before its numbers are masked."""
 _BITS: Final = 256
 _MASK: Final = "0"
-_LONG: Final = 64
-"""Longer runs without spaces are not cached."""
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
@@ -32,10 +31,8 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
 
 
 def mark(text: str) -> Mark:
-    runs = text.split()
-    short = max(map(len, runs), default=0) <= _LONG
     count = bits = 0
-    for found, theirs in map(_run if short else _looked_at, runs):
+    for found, theirs in map(_RUNS.__getitem__, text.split()):
         count += found
         bits |= theirs
     return Mark(count, bits.to_bytes(_BITS // 8, "little"))
@@ -84,14 +81,13 @@ def alike(one: Set[str], other: Set[str]) -> bool:
     return shared > 0 and 5 * shared >= 4 * (len(one) + len(other) - shared)
 
 
-@lru_cache(65_536)  # texts consist of few runs that repeat
-def _run(run: str) -> tuple[int, int]:
-    return _looked_at(run)
-
-
 def _looked_at(run: str) -> tuple[int, int]:
     found = _WORD.findall(run.casefold())
     bits = 0
     for word in found:
         bits |= 1 << crc32(word.encode(errors="surrogatepass")) % _BITS
     return len(found), bits
+
+
+_RUNS: Final = ShortTextCache(_looked_at, 65_536)
+"""Texts consist of few runs that repeat."""

@@ -47,7 +47,9 @@ class PackQuery:
         return not self.looks_back or at <= self.now
 
     def score(self, parts: Components, best: float, pattern: str, text: str) -> float:
-        score = parts.mean(self.shares, best)
+        return self.favour(parts.mean(self.shares, best), pattern, text)
+
+    def favour(self, score: float, pattern: str, text: str) -> float:
         return score if self.priors is None else favoured(self.priors, score, pattern, text)
 
     def unsure(self, confidence: float) -> Exclusion | None:

@@ -33,7 +33,7 @@ from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
 from hmx_pipeline.retrieval.paraphrase import nearness
 from hmx_pipeline.retrieval.rerank import reranked
 from hmx_pipeline.retrieval.retrieval_plan import ARTIFACTS, EPISODES
-from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components, document_components, instant
+from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components, document_scores, instant
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.retrieval.terms import terms
 
@@ -279,10 +279,11 @@ def _episodes(
     highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
     focus = ask.focus
     top, spent = max((found.bm25 for found in alive), default=0) / highest, 0
-    weighed = []
-    for found in alive:
-        parts = document_components(found, highest, focus)
-        weighed.append((ask.score(parts, top, "", found.source.text), parts, found))
+    scores = document_scores(alive, highest, focus, ask.shares, top)
+    weighed = [
+        (ask.favour(score, "", found.source.text), parts, found)
+        for (score, parts), found in zip(scores, alive, strict=True)
+    ]
     weighed.sort(key=itemgetter(0), reverse=True)
     least, ordered = ask.cutoff.least(OF_EPISODES, top), []
     for score, parts, found in weighed:

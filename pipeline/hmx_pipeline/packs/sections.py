@@ -178,8 +178,7 @@ def _bound(section: Section, view: PackView, scored: Scored[Artifact]) -> EntryC
         told = rendered.artifact(scored.source, given.sure)
     else:
         told = rendered.kept(scored.made, rendered.artifact, scored.source)
-    lines = EntryLines(told.text, view.asked, fails=view.fails)
-    return msgspec.structs.replace(_artifact(section, scored, told), lines=lines)
+    return _artifact(section, scored, told, EntryLines(told.text, view.asked, fails=view.fails))
 
 
 def _section_of(artifact_type: str) -> Section | None:
@@ -223,7 +222,9 @@ def _record(
     )
 
 
-def _artifact(section: Section, scored: Scored[Artifact], told: RenderedEntry) -> EntryCandidate:
+def _artifact(
+    section: Section, scored: Scored[Artifact], told: RenderedEntry, lines: EntryLines | None = None
+) -> EntryCandidate:
     source = scored.source
     count = source.observed_count if source.observed_count is not None else len(source.source_events)
     origin = IMPORTED if "imported" in source.metadata else ORIGINS[SourceType.ARTIFACT]
@@ -231,7 +232,7 @@ def _artifact(section: Section, scored: Scored[Artifact], told: RenderedEntry) -
     # A procedure begins with what users asked for, but does not repeat its other sources.
     events = source.source_events if source.artifact_type == task_schema.NAME else ()
     return _candidate(
-        section, source.artifact_id, SourceType.ARTIFACT, scored, told, provenance, pattern, events=events
+        section, source.artifact_id, SourceType.ARTIFACT, scored, told, provenance, pattern, events=events, lines=lines
     )
 
 
@@ -265,6 +266,7 @@ def _candidate(
     at: int = 0,
     asks: bool = False,
     always: bool = False,
+    lines: EntryLines | None = None,
 ) -> EntryCandidate:
     assert source_type in section.permitted
     # What does not help is compared with nothing.
@@ -292,6 +294,7 @@ def _candidate(
         scored.past,
         False,
         mark,
+        lines,
     )
 
 

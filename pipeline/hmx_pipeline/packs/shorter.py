@@ -29,13 +29,16 @@ class EntryLines:
     """The lines of an entry. `query`: the stems of the question; `fails`: its words say that something failed."""
 
     def __init__(self, text: str, query: Set[str], *, fails: bool) -> None:
-        self._first, *self._rest = text.split("\n")
-        self._query, self._fails = query, fails
+        self._text, self._query, self._fails = text, query, fails
+
+    @cached_property
+    def _rest(self) -> list[str]:
+        return self._text.split("\n")[1:]
 
     @cached_property
     def _shared(self) -> list[float]:
         """For each line the share of its error that the question has; -1 if it is no way out."""
-        failure = " ".join([self._first, *(line for line in self._rest if line.startswith(_FAILURE))])
+        failure = " ".join([self._text.partition("\n")[0], *(line for line in self._rest if line.startswith(_FAILURE))])
         return [self._share(line, failure) if REMEDY.match(line) else -1.0 for line in self._rest]
 
     def _share(self, line: str, failure: str) -> float:
@@ -61,7 +64,7 @@ class EntryLines:
         for most in sorted(set(ranks), reverse=True)[1:]:
             kept = _needed([line for line, rank in zip(self._rest, ranks, strict=True) if rank <= most])
             if len(kept) < len(last):
-                yield "\n".join([self._first, *kept]) + LEFT_OUT
+                yield "\n".join([self._text.partition("\n")[0], *kept]) + LEFT_OUT
             last = kept
 
 

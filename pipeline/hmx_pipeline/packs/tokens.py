@@ -18,6 +18,8 @@ from itertools import accumulate, pairwise
 from typing import Final
 from unicodedata import category
 
+from hmx_pipeline.contracts.bounded_cache import ShortTextCache
+
 _BREAKS: Final = ("", "\n", "\n\n")
 """What may follow an entry in the joined text. Each entry begins with `[`, which shares no piece with a line break."""
 _LONGEST: Final = 64
@@ -60,7 +62,7 @@ def estimate(text: str) -> int:
     # If all whitespace is single spaces, each space belongs to the run after it.
     if len(runs) > 1 and runs == text.split() and max(map(len, runs)) < _LONGEST:
         last = f" {runs[-1]}"
-        before = _remembered(runs[0]) + sum(map(_after_space, runs[1:-1]))
+        before = _remembered(runs[0]) + sum(map(_AFTER_SPACE.__getitem__, runs[1:-1]))
     else:
         *runs, last = _RUNS.split(text)
         before = sum(map(_run, runs))
@@ -87,11 +89,6 @@ def _run(run: str) -> int:
     return _remembered(run) if len(run) < _LONGEST else _counts(run)
 
 
-@lru_cache(maxsize=65_536)  # runs repeat, so most texts are counted by lookup
-def _after_space(run: str) -> int:
-    return _counts(f" {run}")
-
-
 @lru_cache(maxsize=16_384)
 def _remembered(run: str) -> int:
     return _counts(run)
@@ -108,6 +105,10 @@ def _counts(run: str, cl100k: re.Pattern[str] = _CL100K) -> int:
             return size + (size << _SECOND)
         first, second = ([run[slice(*piece.span())] for piece in of.finditer(shape)] for of in (cl100k, _O200K))
     return sum([_piece(piece, 0) for piece in first]) + (sum([_piece(piece, 1) for piece in second]) << _SECOND)
+
+
+_AFTER_SPACE: Final = ShortTextCache(lambda run: _counts(f" {run}"), 65_536)
+"""Runs repeat, so most texts are counted by lookup."""
 
 
 @lru_cache(maxsize=16_384)

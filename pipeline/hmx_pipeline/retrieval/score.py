@@ -3,7 +3,7 @@
 Input: fetched sources with raw BM25 scores. Output: components within 0…1, and their weighted mean, rounded to 1e-6.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -131,10 +131,20 @@ def recency(at: int, focus: TimeSpan) -> float:
     return _KEPT + (1 - _KEPT) * _HALVED_MS / (_HALVED_MS + focus.distance(at))
 
 
-def document_components(found: FoundSource[Document], highest: int, focus: TimeSpan) -> Components:
-    """Score an episode. `highest`: the BM25 score with relevance 1. An episode's provenance is certain."""
-    source = found.source
-    return Components(found.bm25 / highest, recency(source.at, focus), 1.0, min(1.0, max(0.0, source.salience)))
+def document_scores(
+    found: Sequence[FoundSource[Document]], highest: int, focus: TimeSpan, weights: Shares, best: float
+) -> list[tuple[float, Components]]:
+    """Score episodes, with `Components.mean` written out, since there are hundreds. `highest`: the BM25 score with
+    relevance 1; `best`: the best relevance. An episode's provenance is certain."""
+    relevance, recent, certain, salient = weights
+    divisor, factor = best or 1.0, 1 + best
+    scored = []
+    for each in found:
+        source = each.source
+        parts = Components(each.bm25 / highest, recency(source.at, focus), 1.0, min(1.0, max(0.0, source.salience)))
+        mean = relevance * (parts.relevance / divisor) + recent * parts.recency + certain + salient * parts.salience
+        scored.append((round(mean * factor / 2, 6), parts))
+    return scored
 
 
 def artifact_components(source: Artifact, relevance: float, focus: TimeSpan) -> Components:

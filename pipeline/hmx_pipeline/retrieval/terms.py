@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import Stemmer
 
+from hmx_pipeline.contracts.bounded_cache import ShortTextCache
 from hmx_pipeline.languages import of_all
 
 VERSION: Final = 4
@@ -98,19 +99,7 @@ def _pieces(word: str) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
-class _TermCache(dict[str, list[str]]):
-    """Run → terms. A dict lookup costs a fraction of a call. When it is full, it is cleared."""
-
-    def __missing__(self, run: str) -> list[str]:
-        found = stems(_words(run))
-        if len(run) <= _WORD_CHARACTERS:
-            if len(self) >= REMEMBERED:
-                self.clear()
-            self[run] = found
-        return found
-
-
-_KNOWN: Final = _TermCache()
+_KNOWN: Final = ShortTextCache(lambda run: stems(_words(run)), REMEMBERED)
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from hmx_pipeline.contracts.keys import encoded
+from hmx_pipeline.contracts.keys import ENCODED, encoded
 from hmx_pipeline.contracts.limits import PATTERN_CONTRIBUTIONS, TENANT_CONTRIBUTIONS
 from hmx_pipeline.contracts.options import Standing, Status
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings
@@ -282,7 +282,7 @@ class TenantChanges:
         rows, room = self.keys.rows, b"%d" % (SEARCHED * ROW.itemsize - len(self._rows))
         yield from _split((*PUT, rows, self.keys.documents, room, b"HSET"), self._documents)
         for start, parts in ((self.keys.postings(""), self._postings), (self.keys.tagged(""), self._tagged)):
-            said = [one for name, part in parts.items() for one in (encoded(name).encode(), part)]
+            said = [one for pair in zip(map(ENCODED.__getitem__, parts), parts.values(), strict=True) for one in pair]
             yield from _split((*APPEND, rows, start, room), said)
         for space, vectors in self._vectors.items():  # a string would end at 512 MB
             yield (*PUT, rows, self.keys.vectors(space), room, b"RPUSH", bytes(vectors))

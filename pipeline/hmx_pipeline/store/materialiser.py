@@ -158,8 +158,7 @@ class Materialiser:
 
     def live(self) -> Answer:
         """Live unless the loop hangs; waiting for Kafka or Redis counts as live."""
-        silent = time.monotonic() - self._beat
-        return silent < STUCK_S, f"the loop last ran {silent:.1f} s ago"
+        return (silent := time.monotonic() - self._beat) < STUCK_S, f"the loop last ran {silent:.1f} s ago"
 
     def started(self) -> Answer:
         return not self._trouble, self._trouble or f"reading {len(self._partitions)} partitions"
@@ -317,17 +316,20 @@ class Materialiser:
             partition.end = max(partition.end, last, found.end or 0)
             return
         for block, commands in self._builder.blocks(found.records):
-            self._write(partition, block[-1].offset + 1, block, commands)
+            if not self._write(partition, block[-1].offset + 1, block, commands):
+                break
         partition.reached_ms = max(partition.reached_ms, found.at_ms)
         if found.end is not None:
             self._write(partition, found.end, [], [])
             partition.end = max(partition.end, found.end)
             partition.reached_ms = int(time.time() * 1000)
 
-    def _write(self, partition: FilledPartition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
-        """Writes a block in the writer thread while the next block is built."""
+    def _write(self, partition: FilledPartition, new: int, block: list[TopicRecord], commands: list[Command]) -> bool:
+        """Writes a block in the writer thread while the next is built. Returns False once another process fills the
+        partition."""
         self._written()
         self._writing = self._writer.submit(self._block, partition, new, block, commands)
+        return not partition.left
 
     def _written(self) -> None:
         """Waits for the block in the writer thread. Raises its error."""
@@ -346,8 +348,7 @@ class Materialiser:
     def _observe(self, partition: FilledPartition, block: list[TopicRecord], started: float) -> None:
         METRICS.block_seconds.observe(time.monotonic() - started)
         METRICS.materialised.labels(partition.topic).inc(len(block))
-        appended = appended_ms(block[0])
-        if appended is not None:
+        if (appended := appended_ms(block[0])) is not None:
             METRICS.redis_freshness_seconds.observe(max(0.0, time.time() - appended / 1000))
 
     def _apply(self, partition: FilledPartition, new: int, commands: list[Command]) -> bool:

@@ -299,6 +299,7 @@ class Search:
             whose = source.subject or owner(source.session_id)
             return not whose or _sees(plan, whose)
 
+        shared = places.subjects.visible(plan.subject) is None
         stated = (*places.knowledge, *places.policies)
         records = [Wanted(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
         records += [Wanted(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
@@ -329,7 +330,7 @@ class Search:
             episodes=tuple(
                 FoundSource(source.model, score, True, source.made)
                 for source, (_, score) in zip(documents, places.episodes, strict=True)
-                if source is not None and source.model is not None and own(source.model)
+                if source is not None and source.model is not None and (shared or own(source.model))
             ),
             artifacts=_scored(places.artifacts, found),
             knowledge=(*knowledge, *altered),

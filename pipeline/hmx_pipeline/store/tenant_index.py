@@ -5,7 +5,7 @@ limit; the least recently used parts go first.
 """
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
@@ -197,11 +197,10 @@ class Recent(Generic[Value]):
 
     def known(self, keys: Iterable[Hashable]) -> dict[Any, Value | None]:
         """Returns cached values; None for missing ones."""
+        asked = list(keys)
         with self._lock:
-            found = {key: self._values.get(key) for key in keys}
-            for key, value in found.items():
-                if value is not None:
-                    self._values.move_to_end(key)
+            found = dict(zip(asked, map(self._values.get, asked), strict=True))
+            deque(map(self._values.move_to_end, [key for key in found if found[key] is not None]), 0)
             return found
 
     def put(self, key: Hashable, value: Value, nbytes: int) -> Value:

@@ -15,7 +15,7 @@ from hmx_pipeline.advice.files import _name_words
 from hmx_pipeline.compiler.private_words import _words
 from hmx_pipeline.compiler.recoveries import _alike
 from hmx_pipeline.compiler.tasks.task_run import run_of
-from hmx_pipeline.contracts.bounded_cache import nbytes, remembered
+from hmx_pipeline.contracts.bounded_cache import SHORT_TEXT, ShortTextCache, nbytes, remembered
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.intake.deviations import _of_form
@@ -112,6 +112,15 @@ def test_what_is_larger_than_half_of_it_is_worked_out_every_time() -> None:
     assert len(asked) == 3, "and nothing goes for it"
 
 
+@given(st.lists(st.text("ab", max_size=3) | st.just("a" * (SHORT_TEXT + 1))))
+def test_a_cache_of_short_texts_keeps_short_texts_and_no_more_than_it_was_told(asked: list[str]) -> None:
+    made = ShortTextCache(str.upper, 3)
+    for text in asked:
+        assert made[text] == text.upper()
+        assert len(made) <= 3
+        assert all(len(kept) <= SHORT_TEXT for kept in made)
+
+
 def test_nothing_is_remembered_of_a_failure() -> None:
     tried: list[int] = []
 
@@ -149,12 +158,10 @@ SHORT = {
     "contracts.versions.parse_version": "eight of them",
     "intake.event_projection._parts": "a template of the table",
     "packs.sections._provenance": "how a source is called",
-    "packs.tokens._after_space": "runs below a length",
-    "packs.tokens._ends": "likewise",
+    "packs.tokens._ends": "runs below a length",
     "packs.tokens._remembered": "likewise",
     "packs.tokens._shape": "one character",
     "packs.tokens._short": "pieces below a length",
-    "packs.near_duplicates._run": "runs below a length",
 }
 """Caches that count entries alone and are asked for texts: why none of these is long."""
 

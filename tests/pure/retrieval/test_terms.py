@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hmx_pipeline.contracts.bounded_cache import ShortTextCache
 from hmx_pipeline.retrieval import terms as module
 from hmx_pipeline.retrieval.terms import STOP_WORDS, stems, terms, words
 
@@ -49,8 +50,7 @@ def test_plain_text_has_the_same_words_alone_and_beside_other_text(text: str) ->
 def test_what_is_remembered_changes_no_term(texts: list[str]) -> None:
     """Of two runs at most."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "REMEMBERED", 2)
-        patch.setattr(module, "_KNOWN", module._TermCache())
+        patch.setattr(module, "_KNOWN", ShortTextCache(lambda run: stems(words(run)), 2))
         for text in texts:
             assert terms(text) == stems(words(text))
             assert len(module._KNOWN) <= 2
