@@ -180,7 +180,7 @@ class EpisodeIndex:
     def best(
         self, terms: Iterable[QueryTerm], limit: int, among: NDArray[np.bool_] | None = None
     ) -> list[tuple[int, int]]:
-        """Return (number, score) of the highest scores, ties as `ordered` breaks them. With `among`: of these documents only.
+        """Return (number, score) of the highest scores, ties as in `ordered`. With `among`: of these documents only.
 
         Exact. The rarest terms are added first. Once the other terms cannot lift a document into the best, they are
         looked up only for the documents that can still get there.
