@@ -151,9 +151,10 @@ def _read(value: bytes | None) -> _Read | None:
     dump = _dump(fields)
     if len(dump) != size:
         return value, fields, event, instant, dump, dump
-    # of most events all that can hold a secret are content and metadata
-    alone = event.source is ABSENT and event.tags is ABSENT and event.provenance_ref is ABSENT
-    return value, fields, event, instant, dump, parts if alone else value
+    if event.tags is not ABSENT or event.provenance_ref is not ABSENT:
+        return value, fields, event, instant, dump, value
+    # of most events all that can hold a secret are content, metadata and source
+    return value, fields, event, instant, dump, parts if event.source is ABSENT else parts + orjson.dumps(event.source)
 
 
 def _plain(

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from hmx_pipeline.intake.named_secret_rules import ASSIGNED_SHAPES, UNNAMED_ROUGHLY, assigned, may_assign, unnamed
+from hmx_pipeline.intake.named_secret_rules import ASSIGNED_SHAPE, UNNAMED_ROUGHLY, assigned, may_assign, unnamed
 from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
 from hmx_pipeline.intake.secret_names import OWNERS, WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
 from hmx_pipeline.intake.secret_tokens import holds_token_in, without_tokens
@@ -176,7 +176,7 @@ _carries: Final = finder(
     r"-(?:pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
 )  # fmt: skip
 """Returns True if a text names a command, statement or protocol that carries a secret."""
-_may_assign: Final = finder(*ASSIGNED_SHAPES, *(rule.shape for rule in _HEADERS), strict=True)
+_may_assign: Final = finder(ASSIGNED_SHAPE, *(rule.shape for rule in _HEADERS), strict=True)
 _may_carry: Final = finder(*(rule.shape for rule in _CARRIED), strict=True)
 """One look for all rules, which seldom match. The tables of each are read anew from memory."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hmx_pipeline.compiler.knowledge.language import TONGUES
+from hmx_pipeline.contracts.bounded_cache import once
 from hmx_pipeline.intake.scan import Prefiltered
 from hmx_pipeline.languages.cues import cue
 from hmx_pipeline.segments.speakers import LABELS, speaker_of
@@ -89,6 +90,7 @@ _POINTS: Final = Prefiltered(cue("shows"))
 _DECLARES: Final = Prefiltered(cue("declares"))
 
 
+@once  # for a message's settings, then for its sentences
 def without_pasted(text: str) -> str:
     """Return the message as its author wrote it."""
     if _LOOKS.search(text) is None:
