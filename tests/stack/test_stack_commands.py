@@ -80,6 +80,16 @@ def test_a_redis_url_of_the_wrong_form_is_named_with_its_setting(settings: Setti
         Store.open(replace(settings, redis_url=url))
 
 
+def test_servers_alone_leave_topics_and_workers_to_whoever_restores(hmx: Any) -> None:
+    started = hmx("up", "--servers", "--json")
+    try:
+        assert started.exit_code == 0, started.stderr
+        running = json.loads(started.stdout)
+        assert (running["ready"], running["service_url"], running["components"]) == (True, None, {})
+    finally:
+        hmx("down")
+
+
 def stored_counts(settings: Settings) -> Counter[str]:
     with closing(Cluster(settings.kafka_bootstrap)) as cluster:
         positions = stored_positions(cluster, SESSIONS, settings.topic_prefix)

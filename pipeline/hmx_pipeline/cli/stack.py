@@ -19,6 +19,9 @@ def up(
     nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 to survive the loss of one.")] = 1,
     small: Annotated[bool, typer.Option("--small", help="Less memory for Kafka: all of it begins at 0.6 GB.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of the last run.")] = False,
+    servers: Annotated[
+        bool, typer.Option("--servers", help="Start Kafka and Redis alone, as `hmx restore` needs them.")
+    ] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run until ^C instead of detaching.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print components as JSON; not with --foreground.")] = False,
 ) -> None:
@@ -33,15 +36,18 @@ def up(
     settings = Settings.load()
     try:
         if foreground:
-            _in_foreground(settings, nodes, small, fresh)
+            _in_foreground(settings, nodes, small, fresh, not servers)
         else:
             with saying("starting") as say:
-                running = started(settings.state, nodes=nodes, small=small, fresh=fresh, progress=say)
+                running = started(
+                    settings.state, nodes=nodes, pipeline=not servers, small=small, fresh=fresh, progress=say
+                )
             if as_json:
                 print_json(running)
             else:
                 OUT.print(components(running, {}))
-                OUT.print(as_typed(f"The page is at {running['service_url']}/ (`hmx open`)."), soft_wrap=True)
+                if not servers:
+                    OUT.print(as_typed(f"The page is at {running['service_url']}/ (`hmx open`)."), soft_wrap=True)
                 OUT.print(as_typed("`hmx status` shows the stack's health, `hmx down` stops it."), soft_wrap=True)
     except StackError as error:
         fail(str(error))
@@ -106,11 +112,11 @@ def end_as_by_interrupt() -> None:
         signal.signal(number, leave)
 
 
-def _in_foreground(settings: Settings, nodes: int, small: bool, fresh: bool) -> None:
+def _in_foreground(settings: Settings, nodes: int, small: bool, fresh: bool, pipeline: bool) -> None:
     end_as_by_interrupt()
     from hmx_pipeline.local.stack import Stack
 
-    stack = Stack(settings.state, nodes=nodes, pipeline=True, small=small, fresh=fresh, progress=ERR.print)
+    stack = Stack(settings.state, nodes=nodes, pipeline=pipeline, small=small, fresh=fresh, progress=ERR.print)
     with stack:
         running = status(settings.state)
         assert running is not None, "this process started it"
