@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from hmx_pipeline.intake.decode import Accepted, decode
@@ -85,6 +86,12 @@ def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None
         assert command is not None, words
         known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         assert {word for word in words if word.startswith("-") and word != "-"} <= known | {"--help"}, words
+        if "--help" not in words and not re.fullmatch("[a-z ]+", " ".join(words)):  # more than a mention
+            assert all({*each.opts} & {*words} for each in command.params if each.required and is_option(each)), words
+
+
+def is_option(parameter: click.Parameter) -> bool:
+    return parameter.param_type_name == "option"
 
 
 def test_every_command_is_described() -> None:
