@@ -4,6 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK   := requirements-dev.lock
+# What pip says, in a few lines. pip's errors go past it; without its last line it has failed.
+TOLD = { n=0; failed=1; while read -r word _; do case $$word in \
+	Collecting) n=$$((n + 1)); [ $$((n % 20)) != 0 ] || echo "  $$n of about $$(grep -c == $(LOCK)) packages are here" ;; \
+	Installing) echo "  all are here: installing them" ;; \
+	Successfully) failed=0 ;; esac; done; [ $$failed = 0 ]; }
 COMPILED := build/compiled
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --quiet
@@ -164,13 +169,14 @@ venv:
 	@lock="$$(cksum < $(LOCK)) $(CURDIR)"; project="$$(cksum < pyproject.toml)"; \
 	set -e; \
 	if [ "$$(cat $(VENV)/.lock 2>/dev/null)" != "$$lock" ]; then \
-		echo "making $(VENV) from $(LOCK): about a minute, this once"; \
+		echo "making $(VENV) from $(LOCK), this once: a minute where nothing else runs and the line is fast"; \
 		rm -rf $(VENV); \
 		$(PYTHON) -m venv $(VENV); \
-		$(PIP) --require-hashes -r $(LOCK); \
+		$(subst --quiet,--progress-bar off,$(PIP)) --require-hashes -r $(LOCK) | $(TOLD); \
 		echo "$$lock" > $(VENV)/.lock; \
 	fi; \
 	if [ "$$(cat $(VENV)/.project 2>/dev/null)" != "$$project" ]; then \
+		echo "  installing hmx-pipeline itself"; \
 		$(PIP) --no-deps --no-build-isolation --editable .; \
 		echo "$$project" > $(VENV)/.project; \
 	fi
