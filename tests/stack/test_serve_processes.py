@@ -73,7 +73,7 @@ def taken(settings: Settings, number: int) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the children are read from /proc")
 def test_all_answer_on_one_port_one_that_is_killed_starts_again_and_all_end_together(
-    settings: Settings, parent: subprocess.Popen[bytes]
+    settings: Settings, parent: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     before = children(parent)
     assert len(before) == COUNT
@@ -87,6 +87,7 @@ def test_all_answer_on_one_port_one_that_is_killed_starts_again_and_all_end_toge
     parent.send_signal(signal.SIGTERM)
     assert parent.wait(60) == 0
     assert not any(lives(settings, number) for number in range(COUNT + 1))
+    assert "Fatal" not in (tmp_path / "log").read_text(), "a thread that waits must not hinder a child's end"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the children are read from /proc")

@@ -79,7 +79,9 @@ def inherited(listening: int) -> socket.socket:
     child that starts anew in its own place."""
 
     def end_with_parent() -> None:
-        sys.stdin.buffer.read()  # nothing is ever written: it returns when the parent is gone
+        # Nothing is ever written: it returns when the parent is gone. Not by sys.stdin: a thread that waits in it makes
+        # Python abort at exit.
+        os.read(0, 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
