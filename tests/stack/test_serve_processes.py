@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from hmx_pipeline.local.ports import free_ports
-from hmx_pipeline.settings import Settings
+from hmx_pipeline.service.processes import listen, run_processes
+from hmx_pipeline.settings import Settings, SettingsError
 from tests.support.forked import PROGRAM
 from tests.support.pipeline import create_topics, environment, new_settings
 from tests.support.waiting import until
@@ -97,13 +98,28 @@ def test_children_end_when_their_parent_is_killed(settings: Settings, parent: su
     until(lambda: not any(lives(settings, number) for number in range(COUNT + 1)))
 
 
-def test_a_port_that_is_taken_is_named(settings: Settings) -> None:
+@pytest.mark.parametrize("number", [0, COUNT])
+def test_a_port_that_is_taken_is_named(settings: Settings, number: int) -> None:
     words = [sys.executable, *PROGRAM, "serve", "--processes", str(COUNT)]
-    with socket.create_server(("127.0.0.1", settings.service_port)):
+    with socket.create_server(("127.0.0.1", settings.service_port + number)):
         done = subprocess.run(words, env=environment(settings), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert "HMX_SERVICE_PORT" in done.stderr
+    assert str(settings.service_port + number) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("port", [0, 65_535])
+def test_each_process_needs_a_port_above(port: int) -> None:
+    with pytest.raises(SettingsError, match="HMX_SERVICE_PORT"):
+        run_processes(Settings(service_port=port), COUNT)
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="the machine has no IPv6")
+@pytest.mark.parametrize(("host", "family"), [("::1", socket.AF_INET6), ("127.0.0.1", socket.AF_INET)])
+def test_it_listens_on_either_kind_of_address(host: str, family: socket.AddressFamily) -> None:
+    with listen(host, 0) as listening:
+        assert listening.family == family
 
 
 def test_children_that_cannot_run_end_all(settings: Settings, tmp_path: Path) -> None:

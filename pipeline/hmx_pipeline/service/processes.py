@@ -22,9 +22,11 @@ from hmx_pipeline.settings import Settings, SettingsError
 
 LOG: Final = logging.getLogger("hmx")
 LOOK_S: Final = 0.2
-BRIEF_S: Final = 10.0
-"""A child that ends by itself sooner can't run at all: then all end. Any other starts again."""
+BRIEF_S: Final = 60.0
+"""A child that ends by itself sooner can't run at all: then all end. Any other starts again. On a busy machine a child
+takes long until it finds out."""
 BACKLOG: Final = 2_048
+HIGHEST_PORT: Final = 65_535
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,17 @@ class _Child:
 
 def run_processes(settings: Settings, count: int) -> int:
     """Runs until SIGTERM or SIGINT, or until a child can't run; returns the exit code, 1 in the latter case. Raises
-    SettingsError if the port can't be had."""
-    configure_logs(settings.log_level, settings.log)
-    stop = stop_event()
-    try:
-        listening = socket.create_server((settings.host, settings.service_port), backlog=BACKLOG)
-    except OSError as error:
-        where = f"{settings.host}:{settings.service_port}"
-        raise SettingsError(f"HMX_SERVICE_PORT: the service can't listen on {where}: {error.strerror}") from None
+    SettingsError if a port can't be had."""
+    if not 0 < settings.service_port <= HIGHEST_PORT - count:
+        wanted = f"{count} processes need one from 1 to {HIGHEST_PORT - count}, and those above it"
+        raise SettingsError(f"HMX_SERVICE_PORT={settings.service_port} is invalid: {wanted}")
     children: dict[int, _Child] = {}
     runs = True
-    with listening:
+    with listen(settings.host, settings.service_port) as listening:
+        for n in range(1, count + 1):  # what a child can't have is better said at once
+            listen(settings.host, settings.service_port + n).close()
+        configure_logs(settings.log_level, settings.log)
+        stop = stop_event()
         try:
             while runs and not stop.wait(LOOK_S):
                 runs = all(_keep(children, n, settings, listening.fileno()) for n in range(1, count + 1))
@@ -55,6 +57,14 @@ def run_processes(settings: Settings, count: int) -> int:
             for child in children.values():
                 child.process.wait()
     return 0 if runs else 1
+
+
+def listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise SettingsError(f"HMX_SERVICE_PORT: the service can't listen on port {port} of {host}: {error}") from None
 
 
 def _keep(children: dict[int, _Child], number: int, settings: Settings, listening: int) -> bool:
