@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ import httpx
 import pytest
 
 from hmx_pipeline.local.ports import free_ports
-from hmx_pipeline.service.processes import listen, run_processes
+from hmx_pipeline.service.processes import ServiceProcess, keep, listen, run_processes
 from hmx_pipeline.settings import Settings, SettingsError
 from tests.support.forked import PROGRAM
 from tests.support.pipeline import create_topics, environment, new_settings
@@ -113,6 +114,16 @@ def test_a_port_that_is_taken_is_named(settings: Settings, number: int) -> None:
 def test_each_process_needs_a_port_above(port: int) -> None:
     with pytest.raises(SettingsError, match="HMX_SERVICE_PORT"):
         run_processes(Settings(service_port=port), COUNT)
+
+
+def test_one_that_is_killed_as_soon_as_it_starts_waits_for_its_next_start() -> None:
+    """As often as it can start would be several times a second, of the time that the others need."""
+    words = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]
+    process = subprocess.Popen(words)
+    assert process.wait() == -signal.SIGKILL
+    children = {1: ServiceProcess(process, time.monotonic() + 1_000)}
+    assert keep(children, 1, Settings(), 0)
+    assert children[1].process is process
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="the machine has no IPv6")
