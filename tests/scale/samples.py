@@ -57,7 +57,7 @@ def taken(bench: Bench, tenants: int, events: int) -> Sample:
             for name in PROCESSES:
                 pipeline.start(name)
             before, began = _used(server), _cpu(bench, pipeline)
-            publish(_spread(tenants, events), settings)
+            assert publish(_spread(tenants, events), settings).complete, "not everything came in"
             wait_for_all(settings, memory.store.positions, PATIENCE_S)
             cpu = {name: spent - began[name] for name, spent in _cpu(bench, pipeline).items() if name in COMPONENTS}
             used, began = _used(server) - before, _cpu(bench, pipeline)

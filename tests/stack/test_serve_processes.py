@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,8 @@ import httpx
 import pytest
 
 from hmx_pipeline.local.ports import free_ports
-from hmx_pipeline.settings import Settings
+from hmx_pipeline.service.processes import ServiceProcess, keep, listen, run_processes
+from hmx_pipeline.settings import Settings, SettingsError
 from tests.support.forked import PROGRAM
 from tests.support.pipeline import create_topics, environment, new_settings
 from tests.support.waiting import until
@@ -73,7 +75,7 @@ def taken(settings: Settings, number: int) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the children are read from /proc")
 def test_all_answer_on_one_port_one_that_is_killed_starts_again_and_all_end_together(
-    settings: Settings, parent: subprocess.Popen[bytes]
+    settings: Settings, parent: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     before = children(parent)
     assert len(before) == COUNT
@@ -87,6 +89,7 @@ def test_all_answer_on_one_port_one_that_is_killed_starts_again_and_all_end_toge
     parent.send_signal(signal.SIGTERM)
     assert parent.wait(60) == 0
     assert not any(lives(settings, number) for number in range(COUNT + 1))
+    assert "Fatal" not in (tmp_path / "log").read_text(), "a thread that waits must not hinder a child's end"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the children are read from /proc")
@@ -96,13 +99,38 @@ def test_children_end_when_their_parent_is_killed(settings: Settings, parent: su
     until(lambda: not any(lives(settings, number) for number in range(COUNT + 1)))
 
 
-def test_a_port_that_is_taken_is_named(settings: Settings) -> None:
+@pytest.mark.parametrize("number", [0, COUNT])
+def test_a_port_that_is_taken_is_named(settings: Settings, number: int) -> None:
     words = [sys.executable, *PROGRAM, "serve", "--processes", str(COUNT)]
-    with socket.create_server(("127.0.0.1", settings.service_port)):
+    with socket.create_server(("127.0.0.1", settings.service_port + number)):
         done = subprocess.run(words, env=environment(settings), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert "HMX_SERVICE_PORT" in done.stderr
+    assert str(settings.service_port + number) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("port", [0, 65_535])
+def test_each_process_needs_a_port_above(port: int) -> None:
+    with pytest.raises(SettingsError, match="HMX_SERVICE_PORT"):
+        run_processes(Settings(service_port=port), COUNT)
+
+
+def test_one_that_is_killed_as_soon_as_it_starts_waits_for_its_next_start() -> None:
+    """As often as it can start would be several times a second, of the time that the others need."""
+    words = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]
+    process = subprocess.Popen(words)
+    assert process.wait() == -signal.SIGKILL
+    children = {1: ServiceProcess(process, time.monotonic() + 1_000)}
+    assert keep(children, 1, Settings(), 0)
+    assert children[1].process is process
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="the machine has no IPv6")
+@pytest.mark.parametrize(("host", "family"), [("::1", socket.AF_INET6), ("127.0.0.1", socket.AF_INET)])
+def test_it_listens_on_either_kind_of_address(host: str, family: socket.AddressFamily) -> None:
+    with listen(host, 0) as listening:
+        assert listening.family == family
 
 
 def test_children_that_cannot_run_end_all(settings: Settings, tmp_path: Path) -> None:

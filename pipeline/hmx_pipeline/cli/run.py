@@ -54,7 +54,7 @@ def serve(
 ) -> None:
     """Serves context packs, artifacts and events over HTTP, with OpenAPI at /docs/api.
 
-    Example: HMX_SERVICE_PORT=8080 hmx serve --processes 4
+    Example: HMX_SERVICE_PORT=9000 hmx serve --processes 4
     """
     if processes > 1:
         from hmx_pipeline.service.processes import run_processes

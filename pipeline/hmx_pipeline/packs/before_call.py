@@ -34,6 +34,7 @@ def before_call(seen: PackView, call: CallTargets) -> PackView:
         seen,
         artifacts=tuple(_helping(one) for one in seen.artifacts if _fails(one.source, targets)),
         knowledge=tuple(_helping(one) for one in seen.knowledge if _concerns(one.source, targets, seen.asked)),
+        episodes=(),
     )
 
 

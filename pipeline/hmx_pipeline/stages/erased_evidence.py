@@ -88,11 +88,12 @@ def own_marks(mark: ErasureMark, partitions: int) -> set[str]:
 def remembered_erasure(
     mark: ErasureMark, own: Set[str], taken: Set[str], now_ms: int
 ) -> Iterator[tuple[str, ErasureState]]:
-    """Yield keys and records. `own` and `taken`: as of `left_after`. What goes with a whole tenant needs no ids."""
+    """Yield keys and records, none of a mark on which no ruling can rest. `own` and `taken`: as of `left_after`. What
+    goes with a whole tenant needs no ids."""
     whole = is_whole(set(mark.marks), mark.tenant_id)
     marks = own & {mark_of(mark.tenant_id, ErasedScope.TENANT, "")} if whole else own
     ids = [] if whole else sorted(taken)
-    for at in range(0, len(ids) or 1, _AT_ONCE):
+    for at in range(0, len(ids) or bool(marks), _AT_ONCE):
         told = () if at else tuple(sorted(marks))
         state = ErasureState(
             at=mark.at, forget_at=now_ms + ERASURE_KEPT_MS, marks=told, memories=tuple(ids[at : at + _AT_ONCE])

@@ -10,7 +10,7 @@ from hmx_pipeline.retrieval.pack_request import PackRequest, PlannedCall
 from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot
 from tests.pure.packs.test_drops import record
-from tests.support.memory import T0, artifact
+from tests.support.memory import T0, artifact, episode, fetched
 
 
 def corrected(name: str, target: str, said: str, tool: str = "Bash") -> FoundSource[Any]:
@@ -89,6 +89,14 @@ def test_after_a_failure_what_users_said_of_other_calls_stays_away() -> None:
     told = told_by("PostToolUseFailure", tool_name="Bash", tool_input=given, error="no such module cat grep totals")
     assert told >= {"push", "fact", "procedure"}
     assert told.isdisjoint({"totals", "other totals", "print", "search", "agent"})
+
+
+def test_nobody_is_told_before_a_call_what_was_once_said_in_its_words() -> None:
+    memory = fetched([episode("e1", "Then I ran git push origin main")])
+    request = PackRequest(query="git push origin main", tenant_id="acme", token_budget=1_000)
+    assert assemble(request, plan(request), memory).entries, "asked at large, it is"
+    before = request.model_copy(update={"before_call": PlannedCall(tool="Bash", command="git push origin main")})
+    assert not assemble(before, plan(before), memory).entries
 
 
 def told_by(hook: str, **fields: Any) -> set[str]:

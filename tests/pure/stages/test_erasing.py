@@ -232,3 +232,15 @@ def test_evidence_of_an_erasure_names_no_person() -> None:
 def test_an_erasure_in_the_state_of_the_release_before_is_read() -> None:
     known = PatternsFold().decode("x/acme/e-1", b'{"at":1,"forget_at":2}')
     assert (known.at, known.forget_at, known.marks, known.memories) == (1, 2, (), ())
+
+
+def test_an_erasure_that_no_ruling_can_rest_on_is_not_remembered() -> None:
+    """Each partition tells of it: so many records of nothing would stay."""
+    mark = ErasureMark(
+        erasure_id="e", tenant_id="acme", at=START_MS, partition=2, before=7,
+        marks=[mark_of("acme", ErasedScope.SESSION, GONE)],
+    )  # fmt: skip
+    value = EvidenceControl(kind="erasure", partition=2, partitions=64, erased=mark).to_json()
+    ran = run(PatternsFold, [LogRecord(0, 0, START_MS, b"erasure", value, [(KIND, b"erasure")])])
+    assert ran.counts["control"] == 1
+    assert not [key for key in ran.state if key[0] == "x"]
