@@ -12,14 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from hmx_pipeline.cli.console import OUT, fail, many, plain, print_json, progress_bar, table
-from hmx_pipeline.kafka.topic_files import (
-    KafkaUnreachableError,
-    TopicsError,
-    apply,
-    connect,
-    load_topics,
-    read_cluster,
-)
+from hmx_pipeline.kafka.preflight import reaching
+from hmx_pipeline.kafka.topic_files import TopicsError, apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import PlanVerdict, SettingChange, TopicPlan, plan
 from hmx_pipeline.settings import Settings
 
@@ -144,10 +138,8 @@ def _compare(bootstrap: str | None, allow_shrink: bool) -> tuple[AdminClient, To
     specs = load_topics(prefix=settings.topic_prefix)
     address = settings.require_kafka(bootstrap or "")
     admin = connect(address)
-    try:
+    with reaching(address):
         cluster = read_cluster(admin, [spec.topic for spec in specs])
-    except KafkaUnreachableError as error:
-        fail(f"no Kafka answers at {address} ({error}): start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP")
     return admin, plan(specs, cluster, allow_shrink=allow_shrink)
 
 
