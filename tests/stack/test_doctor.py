@@ -5,16 +5,11 @@ import socket
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
 from hmx_pipeline.cli.app import application
@@ -24,7 +19,7 @@ from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, connect
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import connect as connect_redis
 from hmx_pipeline.topology import EVENTS, SESSION_STATE
-from tests.support.issuer import AUDIENCE, serving_keys
+from tests.support.issuer import AUDIENCE, certificate, serving_keys
 from tests.support.pipeline import create_topics, environment, new_settings
 
 Doctor = Callable[..., dict[str, Any]]
@@ -207,17 +202,6 @@ def test_an_issuer_whose_keys_cannot_be_had_is_named(doctor: Doctor, settings: S
     assert said.startswith("HMX_JWT_ISSUER: http://127.0.0.1")
     ((check, said, _),) = wrong(doctor(HMX_JWT_AUDIENCE=""))
     assert (check, said.partition(" ")[0]) == ("settings", "HMX_JWT_AUDIENCE")
-
-
-def certificate(folder: Path, days: float) -> tuple[str, str]:
-    """A certificate that signs itself and ends in so many days, and its key."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string("CN=localhost")
-    end = datetime.now(UTC) + timedelta(days)
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, end - timedelta(100), end).sign(key, SHA256())
-    files = folder / "certificate.pem", folder / "key.pem"
-    files[0].write_bytes(made.public_bytes(Encoding.PEM))
-    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return str(files[0]), str(files[1])
 
 
 @pytest.mark.parametrize(("days", "says"), [(-1, "expired on"), (3, "replace the file before"), (90, "")])

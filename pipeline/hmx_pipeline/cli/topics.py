@@ -81,7 +81,7 @@ def apply_command(
 @group.command("grow")
 def grow_command(
     partitions: Annotated[int, typer.Option(help="Of each topic; a multiple of what there is.")],
-    to: Annotated[str, typer.Option(help="The new generation's HMX_TOPIC_PREFIX, such as g2.")],
+    to: Annotated[str, typer.Option(help="The new generation's HMX_TOPIC_PREFIX, with its dot: g2.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Create the topics and copy.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -115,6 +115,8 @@ def grow_command(
 def _show_growth(found: "Growth", to: str, *, done: bool) -> None:
     before, after = found.partitions
     OUT.print(f"{plain(to)}hmx.…: {found.topics} topics, partitions {before} → {after}")
+    if to[-1:].isalnum():
+        OUT.print(f"[yellow]note[/]: the prefix ends without a dot: --to {plain(to)}. would give {plain(to)}.hmx.…")
     if not done:
         size, minutes = found.size / 2**20, found.offsets / COPIED_A_MINUTE
         OUT.print(f"to copy: {many(found.offsets, 'record')} at most, about {size:,.0f} MB, {minutes:,.0f} min")
