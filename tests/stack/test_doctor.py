@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
+from hmx_pipeline.audit.backup import Manifest
 from hmx_pipeline.cli.app import application
 from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.kafka.control_producer import append_settings
@@ -110,14 +111,15 @@ def test_servers_that_do_not_answer_are_named_with_their_addresses(doctor: Docto
     assert "secret" not in str(said)
 
 
-def test_a_kafka_that_does_not_answer_is_told_alike_by_all(doctor: Doctor, tmp_path: Path) -> None:
+def test_a_kafka_that_does_not_answer_is_told_alike_by_all(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hmx_pipeline.audit.restore.manifest_of", lambda *_: Manifest(1, "", "", {}))
     silent = {"HMX_KAFKA_BOOTSTRAP": "127.0.0.1:1"}
     ((_, said, mend),) = wrong(doctor(**silent))
     assert said.startswith(
         "Kafka does not answer at 127.0.0.1:1: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP"
     )
     assert mend == "hmx up"
-    for words in (["verify"], ["topics", "plan"]):
+    for words in (["verify"], ["topics", "plan"], ["restore", "folder"]):
         failed = CliRunner().invoke(application(words[0]), words, env=silent)
         assert isinstance(failed.exception, KafkaUnreachableError)
         assert str(failed.exception).partition(" (")[0] == said.partition(" (")[0]

@@ -227,10 +227,10 @@ def _control_key(settings: Settings, *, compared: bool) -> SettingCheck:
         settings.require_control_key()
     except SettingsError as error:
         return SettingCheck("control key", False, str(error), "export HMX_CONTROL_KEY=$(openssl rand -hex 32)")
-    signed = _asked(lambda: _signed(settings)) if compared else {}
+    signed = _asked(lambda: _signed(settings)) if compared else "Kafka does not answer"
     if isinstance(signed, str) or not signed:
-        told = "is set; not compared: no control record is near the end of the log"
-        return SettingCheck("control key", None, told if compared else "is set; not compared, as Kafka does not answer")
+        why = signed or "no control record is near the end of the log"
+        return SettingCheck("control key", None, f"is set, but not compared: {why}")
     if any(signed.values()):
         return SettingCheck("control key", True, "is the one that signed control records in the log")
     told = f"did not sign the control record at {next(iter(signed))}: set HMX_CONTROL_KEY to the key of the workers"
@@ -325,7 +325,7 @@ def _ports(settings: Settings) -> Iterator[SettingCheck]:
     if stack is not None:
         yield SettingCheck("ports", None, "the stack of this folder runs, on ports of its own")
         processes = [name for name in processes if f"{_OURS}{name.upper()}_PORT" in os.environ]
-    taken = {urlsplit(address).port for address in stack["health"].values()} if stack is not None else set()
+    taken = {urlsplit(address).port for address in (stack or {}).get("health", {}).values()}
     for process in processes:
         port = getattr(settings, f"{process}_port")
         if is_free(port, settings.host):
