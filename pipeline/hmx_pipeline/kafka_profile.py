@@ -123,8 +123,12 @@ def load_properties(path: str, environ: Mapping[str, str]) -> Properties:
     """The file's properties, single ones on top, with what their values refer to. The files are read each time."""
     written = parse(read(CONFIG, path)) if path else {}
     singles = dict(from_environment(environ))
-    found = {name: _resolved(name, value, environ) for name, value in written.items() if name not in singles}
-    return _canonical(found) | _canonical(singles)
+    try:
+        found = _canonical({name: _resolved(name, value, environ) for name, value in written.items()
+                            if name not in singles})  # fmt: skip
+    except ProfileError as error:
+        raise ProfileError(f"{path}: {error}") from None
+    return found | _canonical(singles)
 
 
 def parse(text: str) -> Properties:

@@ -6,7 +6,7 @@ A secret may stand in a file: `HMX_…_FILE` names it. No secret is part of a se
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
@@ -23,8 +23,14 @@ SECRET: Final[Any] = {"secret": True}
 REDIS_FILES: Final = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
 
 
+PORTS: Final = range(1, 65_536)
+
+
 class SettingsError(Exception):
-    """A setting is missing or invalid; the message says what to set."""
+    """Settings are missing or invalid; each argument says of one what to set."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,55 +139,72 @@ class Settings:
     """OTLP over HTTP endpoint for trace spans, such as http://collector:4318; unset: no spans."""
 
     def __post_init__(self) -> None:
+        if wrong := [*self._wrong(), *self._wrong_tokens()]:
+            raise SettingsError(*wrong)
+
+    def _wrong(self) -> Iterator[str]:
         if self.ordering not in ("eager", "strict"):
-            raise SettingsError(f"HMX_ORDERING={self.ordering!r} is invalid: set it to eager or strict")
+            yield f"HMX_ORDERING={self.ordering!r} is invalid: set it to eager or strict"
         if self.log not in ("auto", "json", "text"):
-            raise SettingsError(f"HMX_LOG={self.log!r} is invalid: set it to auto, json or text")
+            yield f"HMX_LOG={self.log!r} is invalid: set it to auto, json or text"
+        for name in ("service_port", "worker_port", "materialiser_port", "source_port"):
+            port = getattr(self, name)
+            if port not in PORTS and (port or name != "source_port"):
+                yield f"HMX_{name.upper()}={port} is no port: set it to a number from {PORTS[0]} to {PORTS[-1]}"
         if bool(self.tls_certificate) != bool(self.tls_key):
             lacking = "HMX_TLS_KEY" if self.tls_certificate else "HMX_TLS_CERTIFICATE"
-            raise SettingsError(f"{lacking} is not set: HTTPS needs both, the certificate and its key")
-        self._check_tokens()
+            yield f"{lacking} is not set: HTTPS needs both, the certificate and its key"
         url = self.openai_upstream
-        if "@" in url:
-            raise SettingsError("HMX_OPENAI_UPSTREAM has a login: put the key into HMX_OPENAI_KEY")
         secured = url if self.openai_key else url.replace("http:", "https:", 1)
-        if (url or self.openai_key) and not is_trusted_url(secured):
-            raise SettingsError(f"HMX_OPENAI_UPSTREAM={url!r} is no https URL: set it to one, such as https://HOST/v1")
+        if "@" in url:
+            yield "HMX_OPENAI_UPSTREAM has a login: put the key into HMX_OPENAI_KEY"
+        elif (url or self.openai_key) and not is_trusted_url(secured):
+            yield f"HMX_OPENAI_UPSTREAM={url!r} is no https URL: set it to one, such as https://HOST/v1"
 
-    def _check_tokens(self) -> None:
+    def _wrong_tokens(self) -> Iterator[str]:
         needed = {name: getattr(self, name) for name in ("jwt_issuer", "jwt_audience", "jwt_tenant_claim")}
         lacking = [f"HMX_{name.upper()}" for name, value in needed.items() if not value]
         if lacking and (self.jwt_issuer or self.jwt_audience or self.jwt_jwks):
-            raise SettingsError(f"{lacking[0]} is not set: JWTs need an issuer, an audience and a tenant's claim")
+            yield f"{lacking[0]} is not set: JWTs need an issuer, an audience and a tenant's claim"
         name, where = ("HMX_JWT_JWKS", self.jwt_jwks) if self.jwt_jwks else ("HMX_JWT_ISSUER", self.jwt_issuer)
         if where and (not self.jwt_jwks or "://" in where) and not is_trusted_url(where):
             other = "name the file of its keys in HMX_JWT_JWKS" if name == "HMX_JWT_ISSUER" else "name a file"
-            raise SettingsError(f"{name}={where!r} is no https URL: set it to one, or {other}")
+            yield f"{name}={where!r} is no https URL: set it to one, or {other}"
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, *, running: bool = True) -> Self:
-        """Reads the environment, and what runs here unless told not to. Raises SettingsError for a malformed value."""
+        """Reads the environment, and what runs here unless told not to. Raises SettingsError, which tells all malformed
+        values."""
         environ = os.environ if environ is None else environ
         state = Path(environ.get("HMX_STATE", ".hmx"))
         running_stack = _running_stack(state) if running else {}
         values: dict[str, Any] = {**running_stack, "state": state}
+        wrong: list[str] = []
         for each in fields(cls):
-            text = _text_of(f"HMX_{each.name.upper()}", environ, secret=each.metadata == SECRET)
-            if text is None or each.name in ("state", "kafka_properties"):
-                continue
             try:
-                values[each.name] = int(text) if each.type is int else text
+                text = _text_of(f"HMX_{each.name.upper()}", environ, secret=each.metadata == SECRET)
+                if text is not None and each.name not in ("state", "kafka_properties"):
+                    values[each.name] = int(text) if each.type is int else text
+            except SettingsError as error:
+                wrong.extend(error.args)
             except ValueError:
-                raise SettingsError(f"HMX_{each.name.upper()}={text!r} is not a whole number") from None
+                wrong.append(f"HMX_{each.name.upper()}={text!r} is not a whole number")
         if values.get("redis_url") != running_stack.get("redis_url") and "HMX_SERVICE_URL" not in environ:
             values.pop("service_url", None)  # it serves another memory
         try:
             properties = load_properties(values.get("kafka_config", ""), environ)
         except ProfileError as error:
-            raise SettingsError(str(error)) from None
+            wrong.append(str(error))
+            properties = {}
         if "HMX_KAFKA_BOOTSTRAP" not in environ and "bootstrap.servers" in properties:
             values["kafka_bootstrap"] = properties["bootstrap.servers"]
-        return cls(**values, kafka_properties=tuple(properties.items()))
+        try:
+            found = cls(**values, kafka_properties=tuple(properties.items()))
+        except SettingsError as error:
+            wrong.extend(error.args)
+        if wrong:
+            raise SettingsError(*wrong)
+        return found
 
     def require_kafka(self, bootstrap: str = "") -> KafkaProfile:
         """At this address, where one is given. Certificates are read anew each time."""
@@ -191,7 +214,8 @@ class Settings:
         try:
             return KafkaProfile.of(address, dict(self.kafka_properties), self.topic_prefix + GROUP)
         except ProfileError as error:
-            raise SettingsError(str(error)) from None
+            where = f" (HMX_KAFKA_CONFIG: {self.kafka_config})" if self.kafka_config else ""
+            raise SettingsError(f"{error}{where}") from None
 
     def credentials(self, *, redis: bool = True, https: bool = True) -> str:
         """A digest of whatever logs in to Kafka and Redis: another one when a secret or certificate was replaced.
@@ -202,10 +226,14 @@ class Settings:
         files = [("HMX_REDIS_CA", self.redis_ca), *_files_of(self.redis_url)] if redis else []
         if https:
             files += [("HMX_TLS_CERTIFICATE", self.tls_certificate), ("HMX_TLS_KEY", self.tls_key)]
-        try:
-            held = [read(name, path) for name, path in files if path]
-        except ProfileError as error:
-            raise SettingsError(str(error)) from None
+        held, wrong = list[str](), list[str]()
+        for name, path in files:
+            try:
+                held.append(read(name, path) if path else "")
+            except ProfileError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise SettingsError(*wrong)
         said = (self.require_kafka().digest(), (self.redis_url, self.redis_password) if redis else (), held)
         return hashlib.sha256(repr(said).encode()).hexdigest()
 

@@ -4,24 +4,23 @@ import json
 import socket
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
+from hmx_pipeline.audit.backup import Manifest
 from hmx_pipeline.cli.app import application
-from hmx_pipeline.kafka.topic_files import connect
+from hmx_pipeline.contracts.evidence import TenantSettings
+from hmx_pipeline.kafka.control_producer import append_settings
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, connect
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import connect as connect_redis
 from hmx_pipeline.topology import EVENTS, SESSION_STATE
-from tests.support.issuer import AUDIENCE, serving_keys
+from tests.support.issuer import AUDIENCE, certificate, serving_keys
 from tests.support.pipeline import create_topics, environment, new_settings
 
 Doctor = Callable[..., dict[str, Any]]
@@ -112,6 +111,76 @@ def test_servers_that_do_not_answer_are_named_with_their_addresses(doctor: Docto
     assert "secret" not in str(said)
 
 
+def test_a_kafka_that_does_not_answer_is_told_alike_by_all(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hmx_pipeline.audit.restore.manifest_of", lambda *_: Manifest(1, "", "", {}))
+    silent = {"HMX_KAFKA_BOOTSTRAP": "127.0.0.1:1"}
+    ((_, said, mend),) = wrong(doctor(**silent))
+    assert said.startswith(
+        "Kafka does not answer at 127.0.0.1:1: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP"
+    )
+    assert mend == "hmx up"
+    for words in (["verify"], ["topics", "plan"], ["restore", "folder"]):
+        failed = CliRunner().invoke(application(words[0]), words, env=silent)
+        assert isinstance(failed.exception, KafkaUnreachableError)
+        assert str(failed.exception).partition(" (")[0] == said.partition(" (")[0]
+
+
+def test_beside_the_stack_of_the_folder_another_address_of_kafka_is_the_mistake(
+    doctor: Doctor, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health = {"worker": f"http://127.0.0.1:{settings.worker_port}"}
+    monkeypatch.setattr("hmx_pipeline.cli.doctor.local.status", lambda _: {"health": health})
+    ((_, _, mend),) = wrong(doctor(HMX_KAFKA_BOOTSTRAP="127.0.0.1:1"))
+    assert mend == "unset HMX_KAFKA_BOOTSTRAP"
+
+
+def test_beside_the_stack_of_the_folder_a_port_that_is_given_is_looked_at(
+    doctor: Doctor, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topics(settings, partitions=None)
+    health = {"worker": f"http://127.0.0.1:{settings.worker_port}"}
+    monkeypatch.setattr("hmx_pipeline.cli.doctor.local.status", lambda _: {"health": health})
+    ports = settings.worker_port, settings.service_port
+    with closing(socket.create_server(("", ports[0]))), closing(socket.create_server(("", ports[1]))):
+        ((check, said, _),) = wrong(doctor())
+    assert (check, said) == ("ports", f"{ports[1]}, for the service, is in use by another program")
+
+
+def test_the_control_key_is_tried_on_what_the_log_holds(doctor: Doctor, settings: Settings) -> None:
+    def told(**variables: str) -> tuple[bool | None, str]:
+        (key,) = (each for each in doctor(**variables)["checks"] if each["check"] == "control key")
+        return key["ok"], key["said"]
+
+    assert told()[0] is None
+    create_topics(settings, partitions=1)
+    assert told()[0] is None
+    append_settings(settings, TenantSettings(tenant_id="acme", sharing="team"))
+    assert told() == (True, "is the one that signed control records in the log")
+    right, said = told(HMX_CONTROL_KEY="another")
+    assert right is False
+    assert "did not sign the control record at 0:0" in said
+    append_settings(replace(settings, control_key="forger's"), TenantSettings(tenant_id="acme", sharing="team"))
+    assert told(HMX_CONTROL_KEY=settings.control_key)[0]
+
+
+def test_all_wrong_settings_are_named_at_once(doctor: Doctor, tmp_path: Path) -> None:
+    properties = tmp_path / "kafka.properties"
+    properties.write_text("sasl.usrname=bob\n")
+    given = {"HMX_SERVICE_PORT": "80800", "HMX_WINDOW_MS": "soon", "HMX_KAFKA_CONFIG": str(properties)}
+    said = [told for _, told, _ in wrong(doctor(**given, HMX_MODEL="gpt"))]
+    assert said == [
+        "HMX_MODEL is no setting and has no effect",
+        "HMX_WINDOW_MS='soon' is not a whole number",
+        f"{properties}: sasl.usrname: no property that is supported here: did you mean sasl.username?",
+        "HMX_SERVICE_PORT=80800 is no port: set it to a number from 1 to 65535",
+    ]
+    found = wrong(doctor(HMX_SERVICE_PORT="8080", HMX_WINDOW_MS="1", HMX_KAFKA_CONFIG="", HMX_REDIS_CA="/no/ca",
+                         HMX_TLS_CERTIFICATE="/no/pem", HMX_TLS_KEY="/no/key", HMX_PROCESSES="x"))  # fmt: skip
+    assert [told.partition(":")[0].partition("=")[0] for _, told, _ in found[1:]] == [
+        "HMX_REDIS_CA", "HMX_TLS_CERTIFICATE", "HMX_TLS_KEY", "HMX_PROCESSES",
+    ]  # fmt: skip
+
+
 def test_a_misspelt_variable_and_a_port_in_use_are_named(doctor: Doctor, settings: Settings) -> None:
     create_topics(settings, partitions=None)
     with closing(socket.create_server((settings.host, settings.worker_port))):
@@ -135,17 +204,6 @@ def test_an_issuer_whose_keys_cannot_be_had_is_named(doctor: Doctor, settings: S
     assert said.startswith("HMX_JWT_ISSUER: http://127.0.0.1")
     ((check, said, _),) = wrong(doctor(HMX_JWT_AUDIENCE=""))
     assert (check, said.partition(" ")[0]) == ("settings", "HMX_JWT_AUDIENCE")
-
-
-def certificate(folder: Path, days: float) -> tuple[str, str]:
-    """A certificate that signs itself and ends in so many days, and its key."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string("CN=localhost")
-    end = datetime.now(UTC) + timedelta(days)
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, end - timedelta(100), end).sign(key, SHA256())
-    files = folder / "certificate.pem", folder / "key.pem"
-    files[0].write_bytes(made.public_bytes(Encoding.PEM))
-    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return str(files[0]), str(files[1])
 
 
 @pytest.mark.parametrize(("days", "says"), [(-1, "expired on"), (3, "replace the file before"), (90, "")])

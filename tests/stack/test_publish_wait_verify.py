@@ -309,6 +309,23 @@ def test_verify_names_what_is_planted_into_the_topics(kafka: str, tmp_path: Path
         assert word in shown.stdout
 
 
+def test_an_event_is_found_by_its_id_with_all_that_became_of_it(kafka: str, tmp_path: Path) -> None:
+    settings, lines = new_settings(kafka), session(2)
+    with running(settings, tmp_path, "worker"):
+        wrong = {**orjson.loads(lines[1]), "sequence": -1, "event_id": 'a/b "é"'}
+        publish([*lines, lines[1], json.dumps(wrong).encode(), b"no JSON"], settings)
+        wait_for_stages(settings, TIMEOUT_S)
+    told = orjson.loads(lines[1])["event_id"]
+    found = json.loads(hmx(settings, "verify", "--event", told, "--json").stdout)
+    assert [each["outcome"] for each in found["records"]] == [Outcome.RELEASED, Outcome.DUPLICATE]
+    shown = hmx(settings, "verify", "--event", wrong["event_id"])
+    assert (shown.exit_code, "bad_sequence" in shown.stdout) == (0, True)
+    absent = hmx(settings, "verify", "--event", "nosuch")
+    assert absent.exit_code == 1
+    assert "the log has no event nosuch" in absent.stderr
+    assert hmx(settings, "verify", "--event", "x", "--offset", "0:0").exit_code == 2
+
+
 def test_what_no_worker_has_read_is_pending(topics: Settings) -> None:
     publish(session(3), topics)
     report = verify(topics)

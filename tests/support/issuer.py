@@ -5,12 +5,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import jwt
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from hmx_pipeline.settings import Settings
 
@@ -101,3 +105,14 @@ def serving_keys(*algorithms: str) -> Iterator[Issuer]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def certificate(folder: Path, days: float) -> tuple[str, str]:
+    """A certificate that signs itself and ends in so many days, and its key."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string("CN=localhost")
+    end = datetime.now(UTC) + timedelta(days)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, end - timedelta(100), end).sign(key, SHA256())
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(made.public_bytes(Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return str(files[0]), str(files[1])

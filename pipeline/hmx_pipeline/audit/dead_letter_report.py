@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from hmx_pipeline.contracts import headers as names
 from hmx_pipeline.contracts.headers import header
-from hmx_pipeline.contracts.rejections import PREFACE, Reason
+from hmx_pipeline.contracts.rejections import PREFACE, mending
 from hmx_pipeline.stages.fold import Record
 
 EXCERPT: Final = 200
 """Number of value bytes shown. They are the original bytes and may hold secrets."""
-_ADVICE: Final = {str(reason): reason.advice for reason in Reason}
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class DeadLetterReport:
 
     @property
     def advice(self) -> str:
-        return _ADVICE.get(self.reason, "")
+        return mending(self.reason)
 
     def as_json(self, with_values: bool) -> dict[str, Any]:
         shown = {**asdict(self.example), "key": readable(self.example.key), "value": readable(self.example.value)}

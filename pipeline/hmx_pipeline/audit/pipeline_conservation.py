@@ -6,11 +6,15 @@ core; only misrouted records are joined across partitions.
 """
 
 import os
+import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hmx_pipeline.audit.audited_log import AuditedLog, AuditedState, Progress, opened, silent
+import orjson
+
+from hmx_pipeline.audit.audited_log import LOOK_AT, AuditedLog, AuditedState, Progress, opened, silent
 from hmx_pipeline.audit.parallel_audit import audited
 from hmx_pipeline.audit.partition_conservation import follow
 from hmx_pipeline.audit.partition_report import (
@@ -25,6 +29,7 @@ from hmx_pipeline.audit.partition_report import (
 from hmx_pipeline.audit.record_explanation import Explanation, Witness
 from hmx_pipeline.audit.record_explanation import explain as explained
 from hmx_pipeline.contracts.headers import KIND, header, origin_of
+from hmx_pipeline.kafka.clients import Watermarks
 from hmx_pipeline.kafka.topic_files import TopicsError
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import EPISODES, EVENTS, EVENTS_DLQ, EVIDENCE
@@ -142,6 +147,32 @@ def explain(settings: Settings, place: Place, on_progress: Progress = silent) ->
             on_progress("outputs", done, len(outputs))
             witness.see(output[0], log.rows(*output))
         return explained(place, stood.standing, report, witness)
+
+
+def places_of(settings: Settings, event_id: str, on_progress: Progress = silent) -> list[Place]:
+    """Returns where the log holds events of this id, in every partition: copies, and what other tenants call so."""
+    # What JSON may write in several ways is not looked for in the bytes.
+    written = event_id.encode() if re.fullmatch(r"[\w.:-]+", event_id, re.ASCII) else b""
+    found = list[Place]()
+    with opened(settings) as log:
+        marks = [log.marks(EVENTS, partition) for partition in range(log.partitions[EVENTS])]
+        total, before = sum(high - low for low, high in marks), 0
+        for partition, (low, high) in enumerate(marks):
+            for row in log.events(partition, Watermarks(low, high), low):
+                if row.offset % LOOK_AT == 0:
+                    on_progress(EVENTS, before + row.offset - low, total)
+                if written in (row.value or b"") and _id_in(row.value) == event_id:
+                    found.append((partition, row.offset))
+            before += high - low
+    return found
+
+
+def _id_in(value: bytes | None) -> Any:
+    """The id that a record names, whether or not it is a valid event."""
+    with suppress(orjson.JSONDecodeError):
+        read = orjson.loads(value or b"")
+        return read.get("event_id") if isinstance(read, dict) else None
+    return None
 
 
 def _count_evidence(log: AuditedLog, partition: int, report: Report) -> None:

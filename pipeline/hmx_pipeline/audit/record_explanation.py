@@ -17,7 +17,7 @@ from hmx_pipeline.contracts.episode import RESERVED
 from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.contracts.rejections import PREFACE, Reason
+from hmx_pipeline.contracts.rejections import PREFACE, mending
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.accepted import Accepted
 from hmx_pipeline.intake.control_records import rerouted_from
@@ -190,9 +190,8 @@ def _late(witness: Witness) -> str:
 
 
 def _rejected(letter: dict[str, str]) -> tuple[str, dict[str, Any]]:
-    advice = next((reason.advice for reason in Reason if reason == letter["reason"]), "")
     said = letter["detail"].removeprefix(PREFACE)
-    return f"rejected: {letter['reason']} at {letter['path']}: {said}", {**letter, "advice": advice}
+    return f"rejected: {letter['reason']} at {letter['path']}: {said}", {**letter, "advice": mending(letter["reason"])}
 
 
 def _control(witness: Witness) -> tuple[str, dict[str, Any]]:

@@ -28,6 +28,7 @@ from hmx_pipeline.audit.backup import (
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.clients import Answered, Cluster, plain_producer, produce, producer_config
 from hmx_pipeline.kafka.consumer_lag import members
+from hmx_pipeline.kafka.preflight import reaching
 from hmx_pipeline.kafka.topic_files import apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import SettingChange, TopicPlan, TopicSpec, plan
 from hmx_pipeline.settings import Settings
@@ -59,9 +60,9 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Ma
     """Returns what was restored, and the topics whose retention is off, because it would delete some of it at once."""
     manifest, prefix, archive = manifest_of(folder, settings), settings.topic_prefix, MemoryArchive.of(settings)
     wanted = [_counted(spec, manifest.topics.get(spec.topic[len(prefix) :])) for spec in load_topics(prefix=prefix)]
-    admin = connect(settings.require_kafka())
-    names = [spec.topic for spec in wanted]
-    found = read_cluster(admin, names)
+    admin, names = connect(settings.require_kafka()), [spec.topic for spec in wanted]
+    with reaching(settings.require_kafka()):
+        found = read_cluster(admin, names)
     if found.topics:  # without topics no worker runs
         _await_no_worker(settings)
     if filled := [name for name, topic in found.topics.items() if not topic.empty]:

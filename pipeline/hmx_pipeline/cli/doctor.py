@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 from rich.table import Table
@@ -18,7 +19,7 @@ from hmx_pipeline.kafka_profile import ENVIRONMENT, FAMILIES
 from hmx_pipeline.local import state as local
 from hmx_pipeline.local.ports import is_free
 from hmx_pipeline.observe.process_reader import NO_ANSWER, readiness
-from hmx_pipeline.settings import SECRET, Settings, SettingsError, without_password
+from hmx_pipeline.settings import PORTS, SECRET, Settings, SettingsError, without_password
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -27,8 +28,13 @@ T = TypeVar("T")
 _OTHERS: Final = {"HMX_TENANT", "HMX_SUBJECT", "HMX_SPOOL", "HMX_KAFKA_PORT", "HMX_REDIS_PORT"}
 """Variables of the clients under integrations/ and of docker-compose.yml."""
 _PROCESSES: Final = ("worker", "materialiser", "service")
+_OURS: Final = "HMX_"
+_NEAR: Final = 0.75
+"""How alike two names are, of which one may be the other misspelt: less, and the hint misleads."""
 SOON_DAYS: Final = 14
 """A certificate that expires sooner is named."""
+_PARTITIONS_READ, _OFFSETS_READ = 16, 100
+"""Of the events topic, for a control record."""
 _APART_S: Final = 5.0
 """Clocks that differ by more are named."""
 _NO_KEYS: Final = "HMX_API_KEYS is not set: whoever reaches the service reads and writes as any tenant"
@@ -81,12 +87,9 @@ def _table(found: Sequence[SettingCheck]) -> Table:
 def examined(processes: Sequence[str]) -> Iterator[SettingCheck]:
     """Never raises: a check that can't be made is a finding."""
     yield from _unknown()
-    try:
-        settings = Settings.load()
-        settings.credentials(redis=bool(settings.redis_url))
-        settings.addresses()
-    except SettingsError as error:
-        yield SettingCheck("settings", False, str(error))
+    settings, wrong = _settings()
+    yield from (SettingCheck("settings", False, said) for said in wrong)
+    if settings is None or wrong:
         return
     yield SettingCheck("settings", True, "every setting can be read")
     yield from _files(settings)
@@ -95,15 +98,31 @@ def examined(processes: Sequence[str]) -> Iterator[SettingCheck]:
     yield from _ports(settings)
 
 
+def _settings() -> tuple[Settings | None, list[str]]:
+    """And all that is wrong with them: who mends one at a time starts as often."""
+    try:
+        settings = Settings.load()
+    except SettingsError as error:
+        return None, list(error.args)
+    wrong = list[str]()
+    for check in (partial(settings.credentials, redis=bool(settings.redis_url)), settings.addresses):
+        try:
+            check()
+        except SettingsError as error:
+            wrong.extend(error.args)
+    return settings, wrong
+
+
 def _unknown() -> Iterator[SettingCheck]:
     """Variables that nothing reads: a misspelt one has no effect and no error."""
     known = {f"HMX_{each.name.upper()}{behind}" for each in fields(Settings)
              for behind in ("", *(["_FILE"] if each.metadata == SECRET else []))} | _OTHERS  # fmt: skip
-    for name in sorted(name for name in os.environ if name.startswith("HMX_")):
+    for name in sorted(name for name in os.environ if name.startswith(_OURS)):
         if name in known or name.removeprefix(ENVIRONMENT).startswith(FAMILIES):
             continue
-        near = difflib.get_close_matches(name, known, 1)
-        said = f"{name} is no setting and has no effect" + (f": did you mean {near[0]}?" if near else "")
+        ours = [each.removeprefix(_OURS) for each in known]  # their common beginning makes any two look alike
+        near = difflib.get_close_matches(name.removeprefix(_OURS), ours, 1, _NEAR)
+        said = f"{name} is no setting and has no effect" + (f": did you mean {_OURS}{near[0]}?" if near else "")
         yield SettingCheck("settings", False, said, f"unset {name}")
 
 
@@ -158,19 +177,21 @@ def _certificate(name: str, path: str) -> SettingCheck:
 
 def _kafka(settings: Settings, processes: Sequence[str]) -> Iterator[SettingCheck]:
     from hmx_pipeline.kafka.acl_rights import check_rights
+    from hmx_pipeline.kafka.preflight import reaching
     from hmx_pipeline.kafka.topic_files import connect, load_topics, metadata, read_cluster
     from hmx_pipeline.kafka.topic_plan import PlanVerdict, plan
 
     profile = settings.require_kafka()
-    try:
-        settings.require_control_key()
-        yield SettingCheck("control key", True, "is set; it must be the same for all processes")
-    except SettingsError as error:
-        yield SettingCheck("control key", False, str(error), "export HMX_CONTROL_KEY=$(openssl rand -hex 32)")
     admin = connect(profile)
-    brokers = _asked(lambda: len(metadata(admin).brokers))
+
+    def brokers_there() -> int:
+        with reaching(profile):
+            return len(metadata(admin).brokers)
+
+    brokers = _asked(brokers_there)
+    yield _control_key(settings, compared=not isinstance(brokers, str))
     if isinstance(brokers, str):
-        yield SettingCheck("kafka", False, f"{profile}: {brokers}", "hmx up" if profile.protocol == "PLAINTEXT" else "")
+        yield SettingCheck("kafka", False, brokers, _start(settings))
         return
     yield SettingCheck("kafka", True, f"{profile} answers, brokers: {brokers}")
     specs = load_topics(prefix=settings.topic_prefix)
@@ -191,6 +212,56 @@ def _kafka(settings: Settings, processes: Sequence[str]) -> Iterator[SettingChec
         mend = f"hmx acls --process {process}" if lacking else ""
         yield SettingCheck("rights", lacking is None, lacking or f"Kafka grants what the {process} needs", mend)
     yield from _newest(admin, settings)
+
+
+def _start(settings: Settings) -> str:
+    """What brings a Kafka that does not answer."""
+    if local.status(settings.state) is not None:
+        named = os.environ.get("HMX_KAFKA_BOOTSTRAP")
+        return "unset HMX_KAFKA_BOOTSTRAP" if named else "hmx status"
+    return "hmx up" if settings.require_kafka().protocol == "PLAINTEXT" else ""
+
+
+def _control_key(settings: Settings, *, compared: bool) -> SettingCheck:
+    try:
+        settings.require_control_key()
+    except SettingsError as error:
+        return SettingCheck("control key", False, str(error), "export HMX_CONTROL_KEY=$(openssl rand -hex 32)")
+    signed = _asked(lambda: _signed(settings)) if compared else "Kafka does not answer"
+    if isinstance(signed, str) or not signed:
+        why = signed or "no control record is near the end of the log"
+        return SettingCheck("control key", None, f"is set, but not compared: {why}")
+    if any(signed.values()):
+        return SettingCheck("control key", True, "is the one that signed control records in the log")
+    told = f"did not sign the control record at {next(iter(signed))}: set HMX_CONTROL_KEY to the key of the workers"
+    return SettingCheck("control key", False, f"{told} that wrote this log")
+
+
+def _signed(settings: Settings) -> dict[str, bool]:
+    """Where the newest control records are, and whether the key signed them, up to the first that it did: anybody can
+    append others. Few offsets of few partitions are read."""
+    from contextlib import closing
+
+    from hmx_pipeline.contracts.headers import AUTHENTICATION, header
+    from hmx_pipeline.intake.control_records import authentic
+    from hmx_pipeline.kafka.clients import Cluster, Watermarks, headers_of, read_partition
+    from hmx_pipeline.kafka.preflight import existing_topics
+    from hmx_pipeline.kafka.range_reader import BOUNDED
+    from hmx_pipeline.topology import EVENTS
+
+    found, name = dict[str, bool](), settings.topic_prefix + EVENTS
+    with closing(Cluster(settings.require_kafka())) as cluster:
+        for partition in range(min(existing_topics(settings, EVENTS)[EVENTS], _PARTITIONS_READ)):
+            low, high = cluster.watermarks(name, partition)
+            near = Watermarks(max(low, high - _OFFSETS_READ), high)
+            for message in read_partition(cluster.kafka, name, partition, near, "read_uncommitted", **BOUNDED):
+                headers, value = headers_of(message), message.value() or b""
+                if header(headers, AUTHENTICATION) is not None:
+                    place = f"{partition}:{message.offset()}"
+                    found[place] = authentic(settings.control_key, value, headers)
+                    if found[place]:
+                        return found
+    return found
 
 
 def _newest(admin: "AdminClient", settings: Settings) -> Iterator[SettingCheck]:
@@ -249,16 +320,20 @@ def _redis(settings: Settings) -> Iterator[SettingCheck]:
 
 
 def _ports(settings: Settings) -> Iterator[SettingCheck]:
-    if local.status(settings.state) is not None:
+    """Beside a stack only those that the environment names: the stack has others."""
+    stack, processes = local.status(settings.state), list(_PROCESSES)
+    if stack is not None:
         yield SettingCheck("ports", None, "the stack of this folder runs, on ports of its own")
-        return
-    for process in _PROCESSES:
+        processes = [name for name in processes if f"{_OURS}{name.upper()}_PORT" in os.environ]
+    taken = {urlsplit(address).port for address in (stack or {}).get("health", {}).values()}
+    for process in processes:
         port = getattr(settings, f"{process}_port")
         if is_free(port, settings.host):
             yield SettingCheck("ports", True, f"{port} is free for the {process}")
-        elif readiness(f"http://127.0.0.1:{port}")[1] == NO_ANSWER:
-            said = f"{port}, for the {process}, is in use by another program"
-            yield SettingCheck("ports", False, said, f"export HMX_{process.upper()}_PORT={port + 1000}")
+        elif port not in taken and readiness(f"http://127.0.0.1:{port}")[1] == NO_ANSWER:
+            said, other = f"{port}, for the {process}, is in use by another program", port + 1000
+            other = other if other in PORTS else port - 1000
+            yield SettingCheck("ports", False, said, f"export {_OURS}{process.upper()}_PORT={other}")
         else:
             yield SettingCheck("ports", None, f"{port} is in use: a {process} may run there already")
 

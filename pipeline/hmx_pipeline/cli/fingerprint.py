@@ -47,7 +47,7 @@ def export(
         typer.get_binary_stream("stdout").write(value)
         return
     out.write_bytes(value)
-    ERR.print(f"{plain(str(out))}: {len(value):,} bytes, sha256 {made.fingerprint_hash}", soft_wrap=True)
+    ERR.print(f"{plain(str(out))}: {len(value):,} bytes, fingerprint_hash {made.fingerprint_hash}", soft_wrap=True)
 
 
 @group.command("import")

@@ -41,6 +41,9 @@ def plan(
         return
     for kind, at in found.before.items():
         OUT.print(f"{plain(kind)}: what was before {at} leaves")
+    if not found.leaves:
+        OUT.print(f"nothing would leave by {plain(found.policy)}", soft_wrap=True)
+        return
     rows = [(row.policy, row.kind, row.count) for row in found.leaves]
     OUT.print(table(f"Leaving by {plain(found.policy)}", ("policy", "kind", "count"), rows))
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
-from hmx_mcp.http_question import TIMEOUT_S, Answer, SilentServiceError, ask_over_http
+from hmx_mcp.http_question import TIMEOUT_S, Answer, SilentServiceError, UntrustedServiceError, ask_over_http
 from hmx_pipeline.cli.console import ERR, fail, plain
 from hmx_pipeline.cli.opened_memory import Json, tenant_or_only
 from hmx_pipeline.local.state import read_stack
@@ -125,6 +125,8 @@ def _over_http(
 ) -> Answer:
     try:
         return ask_over_http(url, method, path, body, headers, timeout_s)
+    except UntrustedServiceError:
+        raise
     except SilentServiceError as error:
         raise SilentServiceError(f"{error}. `hmx status` shows what runs") from None
 

@@ -87,7 +87,7 @@ def show(
 
     Exit code: 0 shown, 1 Kafka does not answer. Example: hmx tenant show acme
     """
-    from hmx_pipeline.queries.tenant_query import tenant_settings
+    from hmx_pipeline.queries.tenant_query import UNSET, tenant_settings
 
     with saying("reading", in_terminal=True) as say:
         found = tenant_settings(Settings.load(), name, say)
@@ -96,6 +96,17 @@ def show(
         return
     rows = [(one.setting, one.value or "-", one.set_at or "-", one.set_by or "-") for one in found]
     OUT.print(table(f"Tenant {plain(name)}", ("setting", "value", "set at", "by"), rows))
+    if all(one.value == UNSET.get(one.setting) for one in found) and _is_unknown(name):
+        OUT.print(f"memory holds nothing of a tenant {plain(name)}, and nothing is set for it", soft_wrap=True)
+
+
+def _is_unknown(name: str) -> bool:
+    """Where memory can be asked."""
+    from hmx_pipeline.queries.pipeline_status import explained
+    from hmx_pipeline.store.fetch import Store
+
+    tenants = explained(lambda: Store.open(Settings.load()).tenants())
+    return not isinstance(tenants, str) and name not in tenants
 
 
 def _operator() -> str:

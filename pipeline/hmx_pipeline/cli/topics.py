@@ -12,14 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from hmx_pipeline.cli.console import OUT, fail, many, plain, print_json, progress_bar, table
-from hmx_pipeline.kafka.topic_files import (
-    KafkaUnreachableError,
-    TopicsError,
-    apply,
-    connect,
-    load_topics,
-    read_cluster,
-)
+from hmx_pipeline.kafka.preflight import reaching
+from hmx_pipeline.kafka.topic_files import TopicsError, apply, connect, load_topics, read_cluster
 from hmx_pipeline.kafka.topic_plan import PlanVerdict, SettingChange, TopicPlan, plan
 from hmx_pipeline.settings import Settings
 
@@ -87,7 +81,7 @@ def apply_command(
 @group.command("grow")
 def grow_command(
     partitions: Annotated[int, typer.Option(help="Of each topic; a multiple of what there is.")],
-    to: Annotated[str, typer.Option(help="The new generation's HMX_TOPIC_PREFIX, such as g2.")],
+    to: Annotated[str, typer.Option(help="The new generation's HMX_TOPIC_PREFIX, with its dot: g2.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Create the topics and copy.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -121,6 +115,8 @@ def grow_command(
 def _show_growth(found: "Growth", to: str, *, done: bool) -> None:
     before, after = found.partitions
     OUT.print(f"{plain(to)}hmx.…: {found.topics} topics, partitions {before} → {after}")
+    if to[-1:].isalnum():
+        OUT.print(f"[yellow]note[/]: the prefix ends without a dot: --to {plain(to)}. would give {plain(to)}.hmx.…")
     if not done:
         size, minutes = found.size / 2**20, found.offsets / COPIED_A_MINUTE
         OUT.print(f"to copy: {many(found.offsets, 'record')} at most, about {size:,.0f} MB, {minutes:,.0f} min")
@@ -144,10 +140,8 @@ def _compare(bootstrap: str | None, allow_shrink: bool) -> tuple[AdminClient, To
     specs = load_topics(prefix=settings.topic_prefix)
     address = settings.require_kafka(bootstrap or "")
     admin = connect(address)
-    try:
+    with reaching(address):
         cluster = read_cluster(admin, [spec.topic for spec in specs])
-    except KafkaUnreachableError as error:
-        fail(f"no Kafka answers at {address} ({error}): start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP")
     return admin, plan(specs, cluster, allow_shrink=allow_shrink)
 
 

@@ -102,6 +102,20 @@ class Reason(StrEnum):
     )
 
 
+_MENDING: Final = {
+    Reason.UNSUPPORTED_VERSION: "set hmx_version to HMX-1.0, or run a release that knows this version",
+    Reason.RESERVED: "choose another tenant_id and event_type",
+    Reason.EVENT_ID_REUSED: "give it a new event_id",
+}
+
+
+def mending(code: str) -> str:
+    """Returns what to do about a rejection; empty for a reason that is not known. Of some reasons the advice, which is
+    part of a dead letter's bytes, only says what is wrong."""
+    reason = next((reason for reason in Reason if reason == code), None)
+    return "" if reason is None else _MENDING.get(reason, reason.advice)
+
+
 UNREADABLE: Final = bytes(bytearray(b"unreadable"))
 """Replaces the value of a record in a batch that cannot be decompressed. It is compared by identity, so no producer can
 send it."""

@@ -4,9 +4,27 @@ Enters: settings, topic names. Leaves: partition counts. Raises SettingsError, K
 each with the next step in its message.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from hmx_pipeline.kafka.client_login import refusal
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, connect, lacking, metadata
+from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.settings import Settings
+
+
+@contextmanager
+def reaching(kafka: KafkaProfile) -> Iterator[None]:
+    """Says where no Kafka answers, and what to do."""
+    try:
+        yield
+    except KafkaUnreachableError as error:
+        if refusal():
+            raise
+        raise KafkaUnreachableError(
+            f"Kafka does not answer at {kafka}: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP, and"
+            f" HMX_KAFKA_CONFIG where the cluster is secured ({error})"
+        ) from error
 
 
 def existing_topics(settings: Settings, *names: str) -> dict[str, int]:
@@ -14,15 +32,8 @@ def existing_topics(settings: Settings, *names: str) -> dict[str, int]:
     address = settings.require_kafka()
     full = {settings.topic_prefix + name: name for name in names}
     admin = connect(address)
-    try:
+    with reaching(address):
         found = metadata(admin).topics
-    except KafkaUnreachableError as error:
-        if refusal():
-            raise
-        raise KafkaUnreachableError(
-            f"Kafka does not answer at {address}: start one with `hmx up`, or check HMX_KAFKA_BOOTSTRAP, and"
-            f" HMX_KAFKA_CONFIG where the cluster is secured ({error})"
-        ) from error
     for topic in full:
         if topic not in found:
             raise lacking(admin, topic)

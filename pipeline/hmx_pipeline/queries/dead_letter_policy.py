@@ -31,7 +31,7 @@ class ReplayDecision(ExplainedCode):
 
     SEND = "send", "it would be accepted now"
     FORCED = "forced", "it would be rejected again, but --force sends it"
-    AGAIN = "again", "it would be rejected again"
+    AGAIN = "again", "it would be rejected again: mend it and publish it again; its letter stays here"
     NAMED = "named", "it would fail again until the defect is fixed; after the fix select it with --reason"
     BEFORE = "before", "it was sent back before"
     OMITTED = "omitted", "the record was too large to be kept in a dead letter"

@@ -16,7 +16,7 @@ from hmx_pipeline.contracts.episode import owner_in, subject_of
 from hmx_pipeline.contracts.headers import header, origin_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import MB
-from hmx_pipeline.contracts.rejections import PREFACE, Reason
+from hmx_pipeline.contracts.rejections import PREFACE, mending
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.redaction import TooCostlyError, redact
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, consumer_config, headers_of, read_assigned, read_partition
@@ -39,7 +39,6 @@ READ_BYTES: Final = 16 * MB
 """So many bytes are read at most, and one stretch of each partition beyond."""
 VALUE_BYTES: Final = 8 * 1024
 """A longer value is neither kept nor shown."""
-_ADVICE: Final = {str(reason): reason.advice for reason in Reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class DeadLetter:
             "step": self.step,
             "path": _without_secrets(self.path),
             "detail": _without_secrets(self.detail),
-            "advice": _ADVICE.get(self.reason, ""),
+            "advice": mending(self.reason),
             "size": self.size,
             "value": self._shown(),
         }

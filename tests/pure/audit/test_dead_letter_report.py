@@ -29,6 +29,8 @@ def test_the_example_is_the_newest_and_names_its_origin() -> None:
 def test_every_letter_of_the_stage_has_its_path_and_step() -> None:
     found = {each.reason: each for each in by_reason(EVENTS_DLQ, everything().letters)}
     assert set(found) == {"not_json", "event_id_reused", "null_value", "reserved"}
+    assert found["event_id_reused"].advice == "give it a new event_id"
+    assert found["reserved"].advice == "choose another tenant_id and event_type"
     assert (found["event_id_reused"].step, found["event_id_reused"].example.path) == ("order", "$.event_id")
 
 

@@ -10,7 +10,7 @@ from hmx_pipeline.audit.partition_report import Reroutes
 from hmx_pipeline.audit.record_explanation import ABSENT, MISSING, PENDING, UNVERIFIED, Explanation, Witness, explain
 from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.contracts.rejections import Reason
+from hmx_pipeline.contracts.rejections import Reason, mending
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.topology import EPISODES, EVENTS_DLQ
 from tests.support.conserved import Topics, everything, staged
@@ -77,7 +77,7 @@ def test_a_duplicate_names_its_original_also_where_that_waits() -> None:
 def test_a_rejected_record_names_reason_path_and_advice(offset: int, reason: Reason, path: str) -> None:
     found = explained(everything(), offset)
     assert found.outcome == Outcome.REJECTED
-    assert (found.because["reason"], found.because["path"], found.because["advice"]) == (reason, path, reason.advice)
+    assert (found.because["reason"], found.because["path"], found.because["advice"]) == (reason, path, mending(reason))
     assert [led.topic for led in found.outputs] == [EVENTS_DLQ]
 
 

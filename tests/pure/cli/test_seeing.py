@@ -2,9 +2,15 @@
 
 import json
 import shlex
+import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +19,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from hmx_pipeline.audit.dead_letter_replay import ReplaySummary
-from hmx_pipeline.cli import dlq, home, service_client, status, table
+from hmx_pipeline.audit.grow import Growth
+from hmx_pipeline.cli import dlq, fingerprint, home, retention, service_client, status, table, topics
 from hmx_pipeline.cli.app import application
 from hmx_pipeline.queries.dead_letter_policy import ReplayDecision
+from hmx_pipeline.queries.tenant_query import UNSET, TenantSetting
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.stages.state_tables import PatternRow, SessionRow, SessionSort, in_order
+from hmx_pipeline.store.fetch import Store
+from tests.support.issuer import certificate
 
 ODD = "[bold]x[/]\x1b[31m" + "long " * 40
 LARGE = 9_876_543_210
@@ -29,7 +39,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
     def run(show: Callable[..., None], *arguments: Any) -> str:
         console = Console(width=100, highlight=False)
-        monkeypatch.setattr(f"{show.__module__}.OUT", console)
+        monkeypatch.setattr(f"{getattr(show, 'func', show).__module__}.OUT", console)
         with console.capture() as captured:
             show(*arguments)
         text = captured.get()
@@ -144,6 +154,56 @@ def test_a_key_that_others_can_read_on_the_way_is_warned_of_once(
     assert "secret" not in said
 
 
+def test_a_certificate_that_is_not_trusted_is_said_to_be_that(tmp_path: Path) -> None:
+    file, key = certificate(tmp_path, 9)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file, key)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with suppress(OSError), context.wrap_socket(server.accept()[0], server_side=True):
+                pass
+
+        Thread(target=answer, daemon=True).start()
+        asking = service_client.ServiceClient(Settings(service_url=f"https://127.0.0.1:{server.getsockname()[1]}"))
+        with pytest.raises(service_client.SilentServiceError, match=r"is not trusted .*SSL_CERT_FILE") as raised:
+            asking.ask("GET", "tenants")
+    assert "hmx status" not in str(raised.value)
+
+
+def test_where_nothing_would_leave_it_is_said(printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(before={}, leaves=[], policy="all:90d")
+    monkeypatch.setattr("hmx_pipeline.queries.retention_query.plan", lambda *_: found)
+    monkeypatch.setattr(retention, "opened", nullcontext)
+    assert printed(retention.plan, "acme").strip() == "nothing would leave by all:90d"
+
+
+@pytest.mark.parametrize(("to", "warned"), [("g2", True), ("g2.", False), ("g2-", False)])
+def test_a_generations_prefix_without_its_dot_is_noticed(printed: Callable[..., str], to: str, warned: bool) -> None:
+    growth = Growth(12, (4, 8), 0, 0)
+    assert ("ends without a dot" in printed(partial(topics._show_growth, done=False), growth, to)) is warned
+
+
+def test_a_tenant_that_nobody_knows_is_said_to_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    unset = [TenantSetting(setting=name, value=value) for name, value in UNSET.items()]
+    monkeypatch.setattr("hmx_pipeline.queries.tenant_query.tenant_settings", lambda *_: unset)
+    monkeypatch.setattr(Store, "open", lambda _: SimpleNamespace(tenants=lambda: ["acme"]))
+    for name, unknown in (("nosuch", True), ("acme", False)):
+        said = CliRunner().invoke(application("tenant"), ["tenant", "show", name]).output
+        assert ("memory holds nothing of a tenant nosuch" in said) is unknown
+
+
+def test_what_is_printed_of_an_exported_fingerprint_is_not_taken_for_the_files_digest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = SimpleNamespace(to_json=lambda: b"{}", fingerprint_hash="abc")
+    monkeypatch.setattr("hmx_pipeline.queries.fingerprint_query.make_fingerprint", lambda *_: made)
+    monkeypatch.setattr(fingerprint, "opened", lambda: nullcontext(SimpleNamespace(tenants=lambda: ["acme"])))
+    asked = ["fingerprint", "export", "--out", str(tmp_path / "f.json")]
+    said = CliRunner().invoke(application("fingerprint"), asked, env={"COLUMNS": "200"}).output
+    assert "3 bytes, fingerprint_hash abc" in said
+
+
 @pytest.mark.parametrize(
     ("stages", "memory", "problems"),
     [({"sessions": {}}, None, ["Redis away"]), (None, {}, ["Kafka away"]), (None, None, ["Kafka away", "Redis away"])],
@@ -232,6 +292,8 @@ def test_a_dry_run_says_that_nothing_was_sent_and_why_the_rest_stays(printed: An
     text = printed(dlq._show_returns, found)
     assert "nothing was sent: --yes sends 2 of 3" in text
     assert "[bold]/s" in text
+    again = ReplaySummary(False, {"bad_tags": Counter({ReplayDecision.AGAIN: 1})}, {ReplayDecision.AGAIN: []})
+    assert "mend it and publish it again" in printed(dlq._show_returns, again)
     assert "no dead letters" in printed(dlq._show_returns, ReplaySummary(True))
 
 

@@ -196,6 +196,23 @@ def test_https_needs_certificate_and_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "port"), [("SERVICE", 80_800), ("WORKER", 0), ("MATERIALISER", -1), ("SOURCE", 65_536)]
+)
+def test_a_port_is_one(name: str, port: int) -> None:
+    with pytest.raises(SettingsError, match=f"HMX_{name}_PORT={port} is no port"):
+        Settings(**{f"{name.lower()}_port": port})
+    assert Settings(source_port=0).source_port == 0
+
+
+def test_what_is_wrong_in_the_file_of_properties_names_it(tmp_path: Path) -> None:
+    file, given = tmp_path / "kafka.properties", {"HMX_STATE": str(tmp_path), "HMX_KAFKA_BOOTSTRAP": "k:1"}
+    for text in ("no.such=1", "security.protocol=NONE", "sasl.username=${env:ABSENT}"):
+        file.write_text(text)
+        with pytest.raises(SettingsError, match=str(file)):
+            Settings.load({**given, "HMX_KAFKA_CONFIG": str(file)}).require_kafka()
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("HMX_KAFKA_SSL_KEY_LOCATION", f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"),

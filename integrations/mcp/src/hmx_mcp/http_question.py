@@ -16,6 +16,10 @@ class SilentServiceError(ConnectionError):
     """The message says where the service does not answer, or what to set. It quotes no key."""
 
 
+class UntrustedServiceError(SilentServiceError):
+    """It answers, but with a certificate that this machine does not trust."""
+
+
 def ask_over_http(
     url: str,
     method: str,
@@ -42,6 +46,11 @@ def ask_over_http(
             connection.close()
     except (OSError, http.client.HTTPException) as error:
         where = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
+        if why := getattr(error, "verify_message", ""):  # of ssl.SSLCertVerificationError
+            raise UntrustedServiceError(
+                f"the certificate of the memory service at {where} is not trusted ({why}): check the host name, or set"
+                " SSL_CERT_FILE to the file of the CA that signed it, as PEM"
+            ) from None
         raise SilentServiceError(f"the memory service at {where} does not answer ({error})") from None
     except ValueError:  # its text may quote the key
         raise SilentServiceError(
