@@ -55,7 +55,7 @@ drawings: venv  ## draw the Mermaid blocks of the pages that changed, with npm a
 
 docs-site: venv  ## the documentation as a site under build/site, with search, that works offline; ends where a link leads nowhere
 	@[ -d $(VENV)/site ] || $(PIP) --require-hashes --target $(VENV)/site -r tests/site/requirements.lock
-	@PYTHONPATH=$(VENV)/site $(BIN)/python -m tests.site
+	@PYTHONPATH=$(CURDIR)/$(VENV)/site $(BIN)/python -m tests.site  # which starts a program elsewhere
 
 test-web: venv  ## the page in headless Chromium, the clients' contract from JavaScript (root installs what lacks; Debian)
 	@tests/web/install
