@@ -18,6 +18,7 @@ from tests.bench.kit import Bench, Child, quantile
 from tests.bench.report import Bar, Line
 from tests.support.memory import Memory
 from tests.support.pipeline import Pipeline
+from tests.support.resident import used_memory
 
 QUESTIONS: Final = 1_000
 WARM: Final = 1_000
@@ -37,9 +38,9 @@ ASKING: Final = {"session_id": "session-1", "agent_id": "agent-1"}
 def packs(bench: Bench) -> list[Line]:
     collect_seldom()
     with memory_of(bench) as (settings, memory):
-        before = _used(memory)
+        before = used_memory(memory.client)
         memories.fill(memory, "weighed", SMALL)
-        held = (_used(memory) - before) / SMALL
+        held = (used_memory(memory.client) - before) / SMALL
         memories.fill(memory, "small", SMALL, ARTIFACTS)
         alone = [_asked(memory.store, "small", SMALL, number) for number in bench.rounds()]
         memories.fill(memory, "busy", SMALL, ARTIFACTS)
@@ -83,11 +84,6 @@ def memory_of(bench: Bench) -> Iterator[tuple[Settings, Memory]]:
         finally:
             memory.wipe()
             memory.client.close()
-
-
-def _used(memory: Memory) -> int:
-    """Bytes in Redis."""
-    return int(memory.client.info("memory")["used_memory"])  # type: ignore[index]
 
 
 def _asked(store: Store, tenant: str, episodes: int, seed: int, **asking: str) -> list[float]:

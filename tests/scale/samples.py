@@ -22,7 +22,7 @@ from tests.bench import workload
 from tests.bench.kit import PATIENCE_S, Bench, committed, cpu_seconds
 from tests.support.memory import Memory
 from tests.support.pipeline import Pipeline
-from tests.support.resident import resident
+from tests.support.resident import resident, used_memory
 
 PROCESSES: Final = ("worker", "materialiser", "service")
 COMPONENTS: Final = ("worker", "materialiser", "kafka", "redis")
@@ -51,16 +51,16 @@ class Sample:
 def taken(bench: Bench, tenants: int, events: int) -> Sample:
     with bench.topics() as settings:
         pipeline = Pipeline(settings, bench.folder)
-        server, before = redis.Redis.from_url(settings.redis_url), 0
+        server = redis.Redis.from_url(settings.redis_url)
         memory = Memory(settings.redis_url, settings.topic_prefix)
         try:
             for name in PROCESSES:
                 pipeline.start(name)
-            before, began = _used(server), _cpu(bench, pipeline)
+            before, began = used_memory(server), _cpu(bench, pipeline)
             assert publish(_spread(tenants, events), settings).complete, "not everything came in"
             wait_for_all(settings, memory.store.positions, PATIENCE_S)
             cpu = {name: spent - began[name] for name, spent in _cpu(bench, pipeline).items() if name in COMPONENTS}
-            used, began = _used(server) - before, _cpu(bench, pipeline)
+            used, began = used_memory(server) - before, _cpu(bench, pipeline)
             _ask(settings, tenants, events)
             spent = _cpu(bench, pipeline)
             return Sample(
@@ -106,10 +106,6 @@ def _said(event: Mapping[str, Any]) -> str:
 def _cpu(bench: Bench, pipeline: Pipeline) -> dict[str, float]:
     own = {name: cpu_seconds(Path(f"/proc/{pipeline.processes[name].pid}/stat")) for name in PROCESSES}
     return {**own, **{name: bench.server_cpu(name) for name in ("kafka", "redis")}}
-
-
-def _used(server: redis.Redis) -> int:
-    return int(server.info("memory")["used_memory"])  # type: ignore[index]
 
 
 def _bytes(state: Path, settings: Settings, topic: str) -> int:

@@ -32,7 +32,7 @@ from tests.soak.judge import LIMITS, MB, Sample, Verdict, judged
 from tests.soak.readers import READERS, Readers
 from tests.soak.traffic import Traffic
 from tests.support.pipeline import Pipeline, create_topics, new_settings
-from tests.support.resident import resident
+from tests.support.resident import resident, used_memory
 from tests.support.stack import servers
 
 PARTITIONS: Final = 2
@@ -95,7 +95,7 @@ class Soak:
             process = self._pipeline.processes[name]
             assert process.poll() is None, f"{name} has ended:\n{self._pipeline.log(name)}"
             taken[name] = resident(process.pid)
-        taken["redis"] = int(self._redis.info("memory")["used_memory"])  # type: ignore[index]
+        taken["redis"] = used_memory(self._redis)
         self.samples.append(Sample(at, self._traffic.sent, taken))
 
     def _ask(self) -> None:
