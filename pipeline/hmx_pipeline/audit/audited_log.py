@@ -20,7 +20,7 @@ from hmx_pipeline.kafka.clients import Cluster, Watermarks
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.stages.executor import StagePosition
+from hmx_pipeline.stages.executor import StagePosition, read_position
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.stages.session_state import HELD
 from hmx_pipeline.topology import EPISODES, ERASURES, EVENTS, EVENTS_DLQ, EVIDENCE, SESSION_STATE, SESSIONS
@@ -46,6 +46,9 @@ class _WaitingEvent(msgspec.Struct):
 
     offset: int
     deadline: int
+
+
+_waiting: Final = msgspec.json.Decoder(_WaitingEvent).decode
 
 
 @contextmanager
@@ -114,12 +117,12 @@ class AuditedLog(TopicRows):
         for row in self.rows(SESSION_STATE, partition, marks):
             key = row.key or b""
             if key == POSITION_KEY.encode() and row.value is not None:
-                position = msgspec.json.decode(row.value, type=StagePosition)
+                position = read_position(row.value)
             elif key.startswith(HELD.encode()):
                 if row.value is None:
                     waiting.pop(key, None)
                 else:
-                    waiting[key] = msgspec.json.decode(row.value, type=_WaitingEvent)
+                    waiting[key] = _waiting(row.value)
         if position is None:
             return AuditedState(PartitionState(self.marks(EVENTS, partition).low, {}), marks.high)
         until = {held.offset: held.deadline for held in waiting.values()}

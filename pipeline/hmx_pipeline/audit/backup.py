@@ -71,6 +71,9 @@ class Manifest(msgspec.Struct, frozen=True):
         return sum(partition.records for topic in self.topics.values() for partition in topic.partitions)
 
 
+_manifest: Final = msgspec.json.Decoder(Manifest).decode
+
+
 def fingerprint(settings: Settings) -> str:
     """Tells control keys apart: with another one the log's own control records would be rejected."""
     return _keyed(settings, b"hmx backup")
@@ -114,7 +117,7 @@ def manifest_of(folder: Path, settings: Settings) -> Manifest:
     """Raises BackupError if a backup is of another control key, or not whole and as it was written: every file is
     compared with its checksum, and these with the seal."""
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        manifest = _manifest((folder / MANIFEST).read_bytes())
     except (OSError, msgspec.MsgspecError) as error:
         raise BackupError(f"{folder} holds no whole backup: {error}") from error
     if manifest.format != FORMAT:

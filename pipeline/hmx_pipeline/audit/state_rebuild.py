@@ -23,7 +23,7 @@ from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.runtime.stage_folds import fold_factories
 from hmx_pipeline.runtime.transaction import AbortedError, FencedError, Transactions
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.stages.executor import Executor, StagePosition, Unsendable
+from hmx_pipeline.stages.executor import Executor, StagePosition, Unsendable, read_position
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.stages.refold import LastOutputs, Placed, Refold, difference
 from hmx_pipeline.stages.state_formats import NewerStateError, UnreadableStateError
@@ -195,7 +195,7 @@ class _StateRebuild:
 def _stored(present: dict[str, bytes]) -> StagePosition | None:
     """Returns the stored position; None if it is unreadable."""
     try:
-        return msgspec.json.decode(present.get(POSITION_KEY, b""), type=StagePosition)
+        return read_position(present.get(POSITION_KEY, b""))
     except ValueError:
         return None
 

@@ -8,6 +8,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from hmx_pipeline.contracts.compiled_structs import compiled
+
 
 class SchemaSlot(msgspec.Struct):
     """Where the value of a slot comes from, and what it looks like."""
@@ -118,11 +120,11 @@ class StrategyTemplate(msgspec.Struct):
 
 
 CONTENTS: Final[Mapping[str, type[msgspec.Struct]]] = {
-    "task_schema": TaskSchema,
-    "failure_playbook": FailurePlaybook,
-    "decision_policy": DecisionPolicy,
-    "causal_pattern": CausalPattern,
-    "strategy_template": StrategyTemplate,
+    "task_schema": compiled(TaskSchema),
+    "failure_playbook": compiled(FailurePlaybook),
+    "decision_policy": compiled(DecisionPolicy),
+    "causal_pattern": compiled(CausalPattern),
+    "strategy_template": compiled(StrategyTemplate),
 }
 
 

@@ -7,6 +7,7 @@ import msgspec
 from pydantic import ValidationError
 
 from hmx_pipeline.contracts.bounded_cache import remembered
+from hmx_pipeline.contracts.compiled_structs import compiled
 from hmx_pipeline.contracts.content import Content
 from hmx_pipeline.contracts.event_types import EVENT_TYPES, namespaced
 from hmx_pipeline.contracts.limits import MB, NOTES
@@ -31,7 +32,7 @@ def _shape(kind: Any) -> Any:
     """Convert a type for msgspec, which is faster and only says whether a value is valid."""
     if isinstance(kind, type) and issubclass(kind, Content):
         fields = [(name, _shape(field.annotation)) for name, field in kind.model_fields.items()]
-        return msgspec.defstruct(kind.__name__, fields, gc=False)
+        return compiled(msgspec.defstruct(kind.__name__, fields, gc=False))
     if get_origin(kind) is not list:
         return kind
     return GenericAlias(list, _shape(get_args(kind)[0]))

@@ -6,11 +6,9 @@ UnfitTopicError for an unreadable position record.
 
 from typing import Final
 
-import msgspec
-
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
 from hmx_pipeline.kafka.topic_files import UnfitTopicError
-from hmx_pipeline.stages.executor import StagePosition
+from hmx_pipeline.stages.executor import StagePosition, read_position
 from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.topology import Stage
 
@@ -36,7 +34,7 @@ def stored_position(cluster: Cluster, stage: Stage, prefix: str, partition: int)
                 found = message.value()
         if found is not None:
             try:
-                return msgspec.json.decode(found, type=StagePosition)
+                return read_position(found)
             except ValueError as error:
                 raise UnfitTopicError(
                     f"{topic}/{partition}: the position record can't be read: run"

@@ -43,6 +43,7 @@ UNACKNOWLEDGED: Final = "unacknowledged"
 """Metrics label of events that may or may not be in the log."""
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 router: Final = APIRouter()
@@ -125,7 +126,7 @@ def _split(body: bytes, kind: str) -> list[bytes]:
         values = [line for line in body.split(b"\n") if line.strip()]
     elif body.lstrip()[:1] == b"[":
         try:
-            values = [bytes(raw) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
+            values = [bytes(raw) for raw in _items(body)]
         except (msgspec.DecodeError, RecursionError):
             raise ProblemError(ProblemKind.INVALID_REQUEST, "the array is not valid JSON", path="$") from None
     else:

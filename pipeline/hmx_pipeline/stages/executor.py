@@ -13,7 +13,7 @@ too: above our own bound at once, above that of a topic once Kafka has refused i
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -57,6 +57,9 @@ class StagePosition(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 0
     """How many owners have begun to fold from this position without finishing (worker.crash_loop_guard)."""
     format: int = STATE_FORMAT
+
+
+read_position: Final = msgspec.json.Decoder(StagePosition).decode
 
 
 class Effects(NamedTuple):
@@ -287,7 +290,7 @@ def _named(error: Exception) -> str:
 
 def _position(packed: bytes) -> StagePosition:
     try:
-        return msgspec.json.decode(packed, type=StagePosition)
+        return read_position(packed)
     except ValueError as error:
         raise UnreadableStateError(POSITION_KEY, "the position record is damaged") from error
 

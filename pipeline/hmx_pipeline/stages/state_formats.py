@@ -63,7 +63,7 @@ class Formats(NamedTuple):
         if packed is None:
             raise UnreadableStateError(POSITION_KEY, "there is no position record")
         try:
-            found = msgspec.json.decode(packed, type=_Formatted).format
+            found = _formatted(packed).format
         except ValueError as error:
             raise UnreadableStateError(POSITION_KEY, "the position record is damaged") from error
         if found > self.current:
@@ -81,6 +81,9 @@ class Formats(NamedTuple):
 
 class _Formatted(msgspec.Struct):
     format: int
+
+
+_formatted: Final = msgspec.json.Decoder(_Formatted).decode
 
 
 def _stepped(step: Step, key: str, value: bytes) -> bytes | None:
