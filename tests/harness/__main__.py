@@ -83,7 +83,8 @@ def show(result: Result) -> None:
         OUT.print(detail, markup=False)
     OUT.print(
         f"lost {verdict.lost}, doubled {verdict.doubled}, differing {verdict.differing}, acknowledged and missing"
-        f" {verdict.missing}, erased and still there {verdict.leaked}, retained beyond policy {verdict.retained};"
+        f" {verdict.missing}, erased and still there {verdict.leaked}, retained beyond policy {verdict.retained},"
+        f" fallen by a signal {verdict.fallen};"
         f" seconds: {result.seconds}"
     )
     if not verdict.clean:

@@ -33,6 +33,8 @@ class Verdict:
     """Places that still hold what was erased, and receipts that are not genuine."""
     retained: int = 0
     """Places that still hold what a tenant's policies take."""
+    fallen: int = 0
+    """How often a signal ended a process that the harness had sent none, as a segmentation fault does."""
     erased: int = 0
     """Subjects, sessions and tenants."""
     receipts: int = 0
@@ -45,7 +47,8 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        return not (self.lost or self.doubled or self.differing or self.missing or self.leaked or self.retained)
+        found = (self.lost, self.doubled, self.differing, self.missing, self.leaked, self.retained, self.fallen)
+        return not any(found)
 
 
 def judge(site: Site, acknowledged: Acknowledged, operators: Operators) -> Verdict:
@@ -65,6 +68,7 @@ def judge(site: Site, acknowledged: Acknowledged, operators: Operators) -> Verdi
         missing=len(missing),
         leaked=len(found),
         retained=len(kept),
+        fallen=sum(count for (_, code), count in site.fleet.exits.items() if code < 0),
         erased=len(operators.erased),
         receipts=sum(one.receipt is not None for one in operators.erased),
         policies=len(operators.retained),

@@ -155,6 +155,11 @@ class Pipeline:
         text = (self._logs / f"{self.settings.topic_prefix}{name}.log").read_text(errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
+    def fallen(self) -> dict[str, int]:
+        """The exit codes of those that ended by themselves by a signal, as after a segmentation fault."""
+        codes = {name: process.poll() for name, process in self.processes.items()}
+        return {name: code for name, code in codes.items() if code is not None and code < 0}
+
     def stop_all(self) -> None:
         for process in self.processes.values():
             process.send_signal(signal.SIGCONT)
@@ -175,4 +180,6 @@ def running(settings: Settings, logs: Path, *names: str, partitions: int | None 
             pipeline.await_ready(name, getattr(settings, f"{name.partition('-')[0]}_port"))
         yield pipeline
     finally:
+        fallen = pipeline.fallen()
         pipeline.stop_all()
+        assert not fallen, "ended by a signal"
