@@ -74,6 +74,9 @@ class Dying:
             raise DiedError
         return taken
 
+    def drained(self) -> bool:
+        return self._source.drained()
+
     def acknowledge(self, taken: list[QueueMessage]) -> None:
         raise DiedError
 
@@ -247,6 +250,31 @@ def test_every_message_of_a_jetstream_is_released_once(settings: Settings, nats_
     killed_in_between(settings, "nats", f"{name}.>", "--url", nats_url)
     assert asyncio.run(left()) == 0
     released_once(settings, name)
+
+
+class Slow:
+    """A queue that gives nothing at first, as a busy server does."""
+
+    def __init__(self, events: list[bytes]) -> None:
+        self._given: list[list[QueueMessage]] = [[], [QueueMessage(str(n), value, n) for n, value in enumerate(events)]]
+
+    def take(self, wait_s: float) -> list[QueueMessage]:
+        return self._given.pop(0) if self._given else []
+
+    def drained(self) -> bool:
+        return not self._given
+
+    def acknowledge(self, taken: list[QueueMessage]) -> None: ...
+
+    refuse = acknowledge
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.requirement("Y26")
+def test_a_queue_is_read_until_it_is_drained_and_not_until_it_is_slow(settings: Settings) -> None:
+    sent = session(uuid.uuid4().hex, 3)
+    assert feed(Slow(sent), settings, threading.Event(), until_empty=True) == (3, 0)
 
 
 def test_a_queue_that_is_not_there_is_said_so(settings: Settings) -> None:

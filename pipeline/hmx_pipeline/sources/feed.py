@@ -53,6 +53,9 @@ class Source(Protocol):
     def take(self, wait_s: float) -> list[QueueMessage]:
         """Returns at most SOME messages, those of an earlier process first; none after a time without one."""
 
+    def drained(self) -> bool:
+        """Returns whether nothing is left that this source will be given; asked when `take` has given nothing."""
+
     def acknowledge(self, taken: list[QueueMessage]) -> None: ...
 
     def refuse(self, taken: list[QueueMessage]) -> None:
@@ -106,7 +109,7 @@ def feed(
         while not stop.is_set():
             try:
                 taken = _batch(source)
-                if not taken and until_empty:
+                if not taken and until_empty and source.drained():
                     break
                 fitting = [one for one in taken if _fits(one)]
                 health.waits = "Kafka has not acknowledged what was taken" if fitting else ""

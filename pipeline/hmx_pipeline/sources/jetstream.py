@@ -37,6 +37,11 @@ class JetStream:
         taken: list[QueueMessage] = self._run(self._fetch(max(wait_s, SHORT_S)))
         return taken
 
+    def drained(self) -> bool:
+        """A busy server may give nothing in time although there is something."""
+        info = self._run(self._pull.consumer_info())
+        return not info.num_pending and not info.num_ack_pending
+
     def acknowledge(self, taken: list[QueueMessage]) -> None:
         self._run(self._answer([one.handle.ack for one in taken]))
 
@@ -63,7 +68,7 @@ class JetStream:
         asked = ConsumerConfig(ack_policy=AckPolicy.EXPLICIT, ack_wait=ACK_WAIT_S)
         self._pull = await self._client.jetstream(timeout=ANSWER_S).pull_subscribe(subject, durable, config=asked)
         if (await self._pull.consumer_info()).num_ack_pending:
-            await asyncio.sleep(1.2 * ACK_WAIT_S)  # so what a crash left comes before anything newer, and is no end
+            await asyncio.sleep(1.2 * ACK_WAIT_S)  # so what a crash left comes before anything newer
 
     async def _fetch(self, wait_s: float) -> list[QueueMessage]:
         try:
