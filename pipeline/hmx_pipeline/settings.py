@@ -46,7 +46,11 @@ class Settings:
     kafka_properties: tuple[tuple[str, str], ...] = field(default=(), repr=False, metadata={"variable": "HMX_KAFKA_…"})
     """A single one of these properties, on top of the file: HMX_KAFKA_SASL_PASSWORD is sasl.password."""
     redis_url: str = field(default="", repr=False, metadata=SECRET)
-    """redis://host:port/database; rediss:// with TLS; redis+sentinel://host:port,host:port/name/database"""
+    """redis://host:port/database; rediss:// with TLS; redis+sentinel://host:port,host:port/name/database. Several of
+    them, with spaces between, share the tenants."""
+    redis_server: int = -1
+    """Of several servers in HMX_REDIS_URL the one that this materialiser fills: 0 is the first, and beyond the last one
+    it begins again."""
     redis_password: str = field(default="", repr=False, metadata=SECRET)
     """Redis' password, where the URL has none."""
     redis_ca: str = ""
@@ -237,11 +241,11 @@ class Settings:
         said = (self.require_kafka().digest(), (self.redis_url, self.redis_password) if redis else (), held)
         return hashlib.sha256(repr(said).encode()).hexdigest()
 
-    def require_redis(self) -> tuple[str, str, str]:
-        """URL, password where it has none, file of authorities."""
+    def require_redis(self) -> list[tuple[str, str, str]]:
+        """Of each server: URL, password where it has none, file of authorities."""
         if not self.redis_url:
             raise SettingsError("no Redis address: run `hmx up` here, or set HMX_REDIS_URL=redis://host:port")
-        return self.redis_url, self.redis_password, self.redis_ca
+        return [(url, self.redis_password, self.redis_ca) for url in self.redis_url.split()]
 
     def require_schema_registry(self) -> tuple[str, str, str]:
         """URL, user:password, file of authorities."""
@@ -270,9 +274,9 @@ class Settings:
         return self.control_key
 
 
-def _files_of(url: str) -> list[tuple[str, str]]:
-    """That redis-py is told by options behind the URL."""
-    options = parse_qsl(url.partition("?")[2])
+def _files_of(urls: str) -> list[tuple[str, str]]:
+    """That redis-py is told by options behind a URL."""
+    options = [option for url in urls.split() for option in parse_qsl(url.partition("?")[2])]
     return [(f"HMX_REDIS_URL: {name}", path) for name, path in options if name in REDIS_FILES]
 
 

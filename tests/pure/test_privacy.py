@@ -265,7 +265,7 @@ def test_a_subject_is_shown_no_record_that_nobody_in_particular_states(subject: 
     """Packs leave it out, and so do lists, single records and streams."""
     stated = {"status": "active", "body": {"authority": "assistant", "unconfirmed": True}}
     trusted = {"status": "active", "body": {"authority": "agent", "unconfirmed": True}}
-    view = SubjectView(Store(None, Keys("")), "acme", subject)
+    view = SubjectView(Store([None], Keys("")), "acme", subject)
     assert subject is None or sees_knowledge(stated, subject) == sees
     assert subject is None or sees_knowledge(trusted, subject)
     assert view.sees_artifact({"metadata": {"unconfirmed": True}}) == sees

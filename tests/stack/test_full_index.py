@@ -34,7 +34,7 @@ def test_a_full_index_takes_no_more_episodes_and_everything_else_goes_on(
         for record in said
         if document_number(record.partition, record.offset) in numbers
     }
-    fetched = found(Store(memory.client, memory.keys), "deploy staging vault rotate namespace")
+    fetched = found(Store([memory.client], memory.keys), "deploy staging vault rotate namespace")
     assert fetched.episodes
     assert searchable >= {each.source.event_id for each in fetched.episodes}
     newest = f"e{said[-1].partition}-{said[-1].offset}"

@@ -29,7 +29,7 @@ def test_a_thousand_questions_to_a_hundred_thousand_memories_are_answered_in_tim
     memories.fill(memory, "acme", MEMORIES, ARTIFACTS)
     asked = memories.queries(2 * QUESTIONS, MEMORIES, 1)
     assert len(set(asked)) > QUESTIONS
-    reader = Store(memory.client, memory.keys)
+    reader = Store([memory.client], memory.keys)
     for questions in (asked[:QUESTIONS], asked[QUESTIONS:]):  # cold, then warm
         took, before = [], redis_ms(memory)
         for question in questions:

@@ -155,7 +155,7 @@ def test_what_is_remembered_of_precedents_is_what_a_process_that_has_just_begun_
         written += block
         asked = plan(PackRequest(query=QUESTION, tenant_id="acme", session_id="now"))
         found = memory.store.fetch(asked)
-        assert found == Store(memory.client, memory.keys).fetch(asked)
+        assert found == Store([memory.client], memory.keys).fetch(asked)
         held = memory.client.hlen(memory.keys.tenant("acme").precedent_cards)
         assert held <= 2 * bound
         if turn > 3:

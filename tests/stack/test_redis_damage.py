@@ -133,7 +133,7 @@ def test_a_corrupt_record_costs_one_entry_and_is_named_and_not_served(
     with serving(settings) as service:
         before = pack_of(service).json()
         assert {"a1", "a2"} <= {entry["source_id"] for entry in before["entries"]}
-        Store(memory.client, memory.keys)
+        Store([memory.client], memory.keys)
     alter(memory, tenant.artifact("a1"), how)
     alter(memory, tenant.contribution("c1"), how)
     alter(memory, tenant.event("e1"), how)

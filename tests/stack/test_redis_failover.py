@@ -73,7 +73,7 @@ def test_whatever_redis_refuses_for_now_is_one_plain_sentence(memory: Memory, re
         other = Memory(standing.url, memory.keys.prefix)
         standing.refuses = {"*": REFUSALS[code]}
         asked: list[Any] = [
-            other.store.ping,
+            other.store.servers[0].ping,
             other.store.tenants,
             other.store.completeness,
             lambda: other.pack("deploy"),
@@ -241,7 +241,7 @@ def test_while_redis_is_being_filled_packs_say_so_or_refuse(settings: Settings, 
             memory.wipe()
             assert asked().json()["metadata"]["memory_complete"] in (False, True)
             until(lambda: asked().json()["metadata"]["memory_complete"], "complete again")
-    assert Store(memory.client, memory.keys).completeness().complete
+    assert Store([memory.client], memory.keys).completeness().complete
 
 
 def test_a_server_that_is_paused_is_waited_for_in_bounds_and_then_answers_again(

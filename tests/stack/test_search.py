@@ -64,7 +64,7 @@ def found(store: Store, query: str, **asked: Any) -> MemorySnapshot:
 
 
 def same_as_anew(memory: Memory) -> None:
-    fresh = Store(memory.client, memory.keys)
+    fresh = Store([memory.client], memory.keys)
     for query in QUERIES:
         assert found(memory.store, query) == found(fresh, query)
 
@@ -97,7 +97,7 @@ def test_a_word_near_to_the_question_s_finds_what_was_said_unless_it_stands_in_t
 
     def told(query: str) -> list[str]:
         fetched = found(memory.store, query)
-        assert fetched == found(Store(memory.client, memory.keys), query)
+        assert fetched == found(Store([memory.client], memory.keys), query)
         return [each.source.event_id for each in fetched.episodes]
 
     said = [
@@ -138,7 +138,7 @@ def test_a_question_waits_for_no_other_ones_answer_and_takes_in_what_that_one_ha
         memory.write(*writer.episodes(30), *writer.artifacts(3))
         other = found(memory.store, QUERIES[2])
         go_on.set()
-        fresh = Store(memory.client, memory.keys)
+        fresh = Store([memory.client], memory.keys)
         assert waiting.result(30) == found(fresh, QUERIES[1])
         assert other == found(fresh, QUERIES[2])
 
@@ -194,9 +194,9 @@ def test_what_a_tenant_says_in_several_partitions_is_found(memory: Memory) -> No
 def test_other_tenants_and_terms_are_forgotten_first_and_read_again(memory: Memory) -> None:
     writer = Writer(3)
     memory.write(*writer.episodes(60), *writer.episodes(60, "zeta"))
-    store = Store(memory.client, memory.keys)
-    store._search.views = views = TenantIndexes(8 * KB)
-    fresh = Store(memory.client, memory.keys)
+    store = Store([memory.client], memory.keys)
+    store._searches.all[0].views = views = TenantIndexes(8 * KB)
+    fresh = Store([memory.client], memory.keys)
     for _ in range(3):
         for query in QUERIES:
             for tenant in ("acme", "zeta"):
@@ -223,22 +223,23 @@ def test_what_is_remembered_and_nowhere_else_is_forgotten(memory: Memory) -> Non
     tenant = memory.keys.tenant("acme")
     card = _CARD.decode(memory.client.hget(tenant.artifact_cards, "a1"))
     lost = msgspec.structs.replace(card, digest=bytes(len(card.digest)))
-    memory.store._search.views.of(tenant.root).artifacts.catalogue.put([("lost", lost)])
+    memory.store._searches.all[0].views.of(tenant.root).artifacts.catalogue.put([("lost", lost)])
     same_as_anew(memory)
 
 
 def test_what_changes_between_the_trips_is_looked_for_again(memory: Memory) -> None:
     """A pack's state version and what it holds belong together."""
     memory.write(artifact_as_read(artifact("a1"), 0), episode_as_read(episode("e1", "deploy staging"), 0))
-    store = Store(memory.client, memory.keys)
-    read, changes = store._search._read, iter([artifact_as_read(artifact("a1", "Deploy production", version=2), 1)])
+    store = Store([memory.client], memory.keys)
+    changes = iter([artifact_as_read(artifact("a1", "Deploy production", version=2), 1)])
+    read = store._searches.all[0]._read
 
     def meanwhile(*arguments: Any) -> Any:
         for record in changes:
             memory.write(record)
         return read(*arguments)
 
-    store._search._read = meanwhile  # type: ignore[method-assign]
+    store._searches.all[0]._read = meanwhile  # type: ignore[method-assign]
     fetched = found(store, "deploy staging")
     assert [hit.source.title for hit in fetched.artifacts] == ["Deploy production"]
     assert fetched.state_version == store.state_version("acme")

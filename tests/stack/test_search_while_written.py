@@ -64,7 +64,7 @@ def test_questions_while_memory_is_written_are_each_answered_as_of_one_moment(
     def asking(number: int) -> dict[tuple[int, str], MemorySnapshot]:
         dice, found = random.Random(number), dict[tuple[int, str], MemorySnapshot]()
         while not written.is_set():
-            store = Store(memory.client, memory.keys) if number == 0 else memory.store
+            store = Store([memory.client], memory.keys) if number == 0 else memory.store
             which = dice.randrange(len(plans))
             fetched = store.fetch(plans[which])
             assert found.setdefault((which, fetched.state_version), fetched) == fetched
@@ -82,4 +82,4 @@ def test_questions_while_memory_is_written_are_each_answered_as_of_one_moment(
         for asked, fetched in each.result().items():
             assert of_one_state.setdefault(asked, fetched) == fetched
     assert len({state for _, state in of_one_state}) > 1
-    assert [memory.store.fetch(each) for each in plans] == [Store(memory.client, memory.keys).fetch(e) for e in plans]
+    assert [memory.store.fetch(each) for each in plans] == [Store([memory.client], memory.keys).fetch(e) for e in plans]

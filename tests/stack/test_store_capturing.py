@@ -6,6 +6,7 @@ import pytest
 
 from hmx_pipeline.store import capture_coordination
 from hmx_pipeline.store.capture_coordination import CaptureCoordination
+from hmx_pipeline.store.servers import Shared
 from tests.support.memory import Memory
 from tests.support.waiting import until
 
@@ -15,7 +16,7 @@ EPOCH_MS = 1_577_836_800_000
 @pytest.fixture
 def shared(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> CaptureCoordination:
     monkeypatch.setattr(capture_coordination, "EMPTIED_MS", 0)
-    return CaptureCoordination(memory.client, memory.keys, EPOCH_MS)
+    return CaptureCoordination(Shared([memory.client]), memory.keys, EPOCH_MS)
 
 
 def test_a_session_is_one_process_s_until_it_leaves(shared: CaptureCoordination) -> None:
@@ -81,7 +82,7 @@ def test_a_tenant_that_nobody_has_seen_does_not_wait(
 
 def test_what_was_appended_is_known_to_all(memory: Memory, shared: CaptureCoordination) -> None:
     shared.appended("acme", ["e1", "e 2"])
-    other = CaptureCoordination(memory.client, memory.keys, EPOCH_MS)
+    other = CaptureCoordination(Shared([memory.client]), memory.keys, EPOCH_MS)
     assert other.known("acme", ["e1", "e3", "e 2"]) == [True, False, True]
     assert other.known("globex", ["e1"]) == [False]
 

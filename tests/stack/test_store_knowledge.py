@@ -173,7 +173,7 @@ def test_what_a_process_remembers_of_corrections_is_what_a_new_one_reads(memory:
         [*corrected("s1", "git push --force", "never force a push"), *corrected("s2", "git push", "sign it", at=1)]
     )
     memory.write(*(record._replace(offset=record.offset + 10) for record in as_read(both)))
-    anew = Store(memory.client, memory.keys)
+    anew = Store([memory.client], memory.keys)
     for query in asked:
         request = plan(PackRequest(query=query, tenant_id="acme"))
         fresh, kept = ([(f.source, f.bm25) for f in store.fetch(request).knowledge] for store in (anew, memory.store))

@@ -53,7 +53,7 @@ def test_every_process_and_every_filling_answers_alike(memory: Memory) -> None:
     for start in range(0, len(records), 20):
         memory.write(*records[start : start + 20])
         mine = memory.pack(QUESTION, **question)
-    memory.store = Store(memory.client, memory.keys)
+    memory.store = Store([memory.client], memory.keys)
     assert memory.pack(QUESTION, **question) == mine
     memory.wipe()
     memory.write(*sorted(records, key=lambda record: (-record.partition, record.offset)))

@@ -121,7 +121,7 @@ def test_what_was_said_before_a_session_got_its_subject_is_private_too(memory: M
         {"content": {"tool_name": "login", "arguments": {}}, "event_type": "tool_call"} if shown is None else shown
     )
     memory.write(episode_as_read(episode("e1", session="s1", index=1, at=T0 + 1, **content, **of(ANN)), 1))
-    for store in (memory.store, Store(memory.client, memory.keys)):
+    for store in (memory.store, Store([memory.client], memory.keys)):
         memory.store = store
         assert "heron" not in texts(memory, "locker code", None)
         assert "heron" not in texts(memory, "locker code", BOB)

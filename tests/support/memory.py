@@ -178,7 +178,7 @@ class Memory:
         self.client: Client = connect(url)
         self.keys = Keys(prefix, semantic)
         self.blocks = Blocks(self.client, self.keys)
-        self.store = Store(self.client, self.keys, embed)
+        self.store = Store([self.client], self.keys, embed)
 
     def commands(self, records: Sequence[TopicRecord]) -> list[Command]:
         return commands_of(self.keys, records, self.store.embed)

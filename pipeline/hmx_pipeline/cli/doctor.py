@@ -24,6 +24,8 @@ from hmx_pipeline.settings import PORTS, SECRET, Settings, SettingsError, withou
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+    from hmx_pipeline.store.atomic_blocks import Client
+
 T = TypeVar("T")
 _OTHERS: Final = {"HMX_TENANT", "HMX_SUBJECT", "HMX_SPOOL", "HMX_KAFKA_PORT", "HMX_REDIS_PORT"}
 """Variables of the clients under integrations/ and of docker-compose.yml."""
@@ -292,20 +294,26 @@ def _clock(whose: str, apart: float) -> SettingCheck:
 
 
 def _redis(settings: Settings) -> Iterator[SettingCheck]:
-    from hmx_pipeline.store.atomic_blocks import EvictingError, connect, reachable, refuse_eviction
+    from hmx_pipeline.store.servers import connected
+
+    try:
+        clients = connected(settings)
+    except SettingsError as error:
+        yield SettingCheck("redis", False, str(error), "hmx up" if not settings.redis_url else "")
+        return
+    for url, client in zip(settings.redis_url.split(), clients, strict=True):
+        yield from _redis_server(without_password(url), client)
+
+
+def _redis_server(where: str, client: "Client") -> Iterator[SettingCheck]:
+    from hmx_pipeline.store.atomic_blocks import EvictingError, reachable, refuse_eviction
 
     def now() -> float:
         with reachable():
             seconds, micros = client.time()
         return float(seconds + micros / 1e6)
 
-    try:
-        client = connect(*settings.require_redis())
-    except SettingsError as error:
-        yield SettingCheck("redis", False, str(error), "hmx up" if not settings.redis_url else "")
-        return
     there = _asked(now)
-    where = without_password(settings.redis_url)
     if isinstance(there, str):
         yield SettingCheck("redis", False, f"{where}: {there}")
         return

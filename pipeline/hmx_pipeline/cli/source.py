@@ -38,10 +38,11 @@ def redis_command(
     """
     from hmx_pipeline.sources.redis_streams import RedisStream
     from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, connect
+    from hmx_pipeline.store.servers import connected
 
     settings = Settings.load()
     url = url or settings.source_url
-    client = connect(url, ca=settings.redis_ca) if url else connect(*settings.require_redis())
+    client = connect(url, ca=settings.redis_ca) if url else connected(settings)[0]
     try:
         source = RedisStream(client, stream, consumer_group, consumer or socket.gethostname(), field, delete=delete)
     except StoreUnavailableError as error:

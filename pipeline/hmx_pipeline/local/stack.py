@@ -162,6 +162,11 @@ class Stack:
             memory = redis(self.state / "redis", self._redis_server)
             url = memory.url
             servers.append(memory.component)
+        elif len(url.split()) > 1 and self._pipeline:
+            raise StackError(
+                "HMX_REDIS_URL names several servers, but a local stack has one materialiser: start each process by"
+                " itself, as docs/how-to/redis-servers.md says"
+            )
         key = control_key(self.state)
         ports = dict(zip(("SERVICE", "WORKER", "MATERIALISER"), map(str, same_ports(self.state, 3)), strict=True))
         self.environment = {

@@ -25,7 +25,7 @@ def make_pack(store: Store, request: PackRequest, call: CallTargets | None = Non
     started = time.perf_counter()
     planned = plan(request, store.embed)
     pack = assemble(request, planned, store.fetch(planned), call)
-    if not pack.metadata.get("memory_complete", True) and store.layouts.replaces():
+    if not pack.metadata.get("memory_complete", True) and store.replaces(request.tenant_id):
         raise ReplacedError(
             "memory is being filled in the layout of this version: until then ask the version before it"
         )

@@ -78,7 +78,7 @@ def erase(settings: Settings, store: Store, tenant: str, scope: ErasedScope, nam
         sessions=[mark_of(tenant, ErasedScope.SESSION, each) for each in sessions],
     )
     held = store.held(erasure)
-    if not (memory := store.completeness()).complete:
+    if not (memory := store.completeness(tenant)).complete:
         raise LackingError(str(memory))
     if not held.events and not held.contributions:
         what = "nothing" if scope is ErasedScope.TENANT else f"nothing of this {scope}"

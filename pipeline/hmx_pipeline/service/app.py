@@ -55,6 +55,7 @@ from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableErro
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.store.layouts import ReplacedError
+from hmx_pipeline.store.memory_server import MemoryServer
 from hmx_pipeline.topology import EVENTS
 
 READING, READING_EACH = 16, 8
@@ -165,10 +166,15 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _unreachable(store: Store) -> str | None:
+    """One server of several is enough, since its tenants must not suffer for the others'."""
+    why = [_unfit(server) for server in store.servers]
+    return None if None in why else why[0]
+
+
+def _unfit(server: MemoryServer) -> str | None:
     try:
-        store.ping()
-        store.refuse_eviction()
-        if store.layouts.replaces() and not (whole := store.completeness()).complete:
+        server.ping()
+        if server.layouts.replaces() and not (whole := server.completeness()).complete:
             return f"{whole}; until then the version before this one serves from its own layout"
     except (StoreUnavailableError, EvictingError) as error:
         return str(error)

@@ -3,6 +3,7 @@
 The header is at most a second old; a pack states its own completeness. Without Redis the header is left out.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from fastapi import Depends, Request
@@ -26,11 +27,12 @@ class CompletenessHeader(TtlCache[Completeness | None]):
 
 
 def _asked(store: Store) -> Completeness | None:
-    try:
-        store.layouts.use()
-        return store.completeness()
-    except StoreUnavailableError:
-        return None
+    found = []
+    for server in store.servers:
+        with suppress(StoreUnavailableError):  # its tenants get no answer that could be incomplete
+            server.layouts.use()
+            found.append(server.completeness())
+    return min(found, key=lambda each: each.percent, default=None)
 
 
 async def reported(request: Request) -> None:
@@ -43,9 +45,9 @@ REPORTED: Final = Depends(reported)
 """Dependency of routes that read memory."""
 
 
-def anew(request: Request) -> Completeness:
-    """Reads the completeness now, for an empty answer. Blocks. Raises StoreUnavailableError."""
+def anew(request: Request, tenant: str) -> Completeness:
+    """Reads the completeness of a tenant's memory now, for an empty answer. Blocks. Raises StoreUnavailableError."""
     store: Store = request.app.state.store
-    found = store.completeness()
+    found = store.completeness(tenant)
     request.scope[COMPLETE] = found.complete
     return found

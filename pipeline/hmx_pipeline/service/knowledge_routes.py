@@ -114,7 +114,7 @@ def archived(request: Request, tenant: str, artifact_id: str, reason: str) -> No
     """Raises ProblemError."""
     found = view_of(request, tenant).artifact(artifact_id)
     if found is None:
-        raise missing(request, "artifact")
+        raise missing(request, tenant, "artifact")
     let_decide(request, None)
     pattern = found["metadata"].get("pattern")
     if found["status"] != Status.ACTIVE or pattern is None:
@@ -176,7 +176,7 @@ def ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said:
     view = view_of(request, tenant)
     record = view.knowledge(record_id)
     if record is None:
-        raise missing(request, "knowledge record")
+        raise missing(request, tenant, "knowledge record")
     let_decide(request, record.get("subject_id"))
     with deciding():
         try:

@@ -20,7 +20,8 @@ from hmx_pipeline.service.connection import Connection, WebSocketConnection
 from hmx_pipeline.service.processes import inherited
 from hmx_pipeline.service.websocket import FRAME_BYTES
 from hmx_pipeline.settings import Settings, SettingsError
-from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, connect, refuse_eviction
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, refuse_eviction
+from hmx_pipeline.store.servers import connected
 
 STOPPING_S: Final = 8
 """Seconds that running requests get to finish."""
@@ -39,7 +40,8 @@ def run_service(settings: Settings, listening: int | None = None) -> None:
     keep_little()
     configure_logs(settings.log_level, settings.log)
     with suppress(StoreUnavailableError):  # the service starts without Redis; /readyz keeps checking
-        refuse_eviction(connect(*settings.require_redis()))
+        for client in connected(settings):
+            refuse_eviction(client)
 
     def stop(*_: Any) -> None:
         sys.exit(0)

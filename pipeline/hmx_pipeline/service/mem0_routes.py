@@ -141,7 +141,7 @@ def mem0_get(request: Request, tenant: Reader, memory_id: Id) -> Response:
     if found := view.artifact(memory_id):
         text = rendered(Artifact.model_validate(found))
         return _json({"id": memory_id, "memory": text, "categories": [found["artifact_type"]]})
-    raise missing(request, "memory")
+    raise missing(request, tenant, "memory")
 
 
 @router.delete("/v1/memories/{memory_id:id}/")

@@ -201,21 +201,21 @@ async def _gone(request: Request, tenant: str) -> ProblemError:
         if taken := erased.retention(tenant):
             detail = f"the tenant has no event with this id, or its retention has taken it{_REJECTED}"
             return ProblemError(ProblemKind.NOT_FOUND, detail, forgotten=taken)
-    return missing(request, "event", _REJECTED)
+    return missing(request, tenant, "event", _REJECTED)
 
 
 @router.get("/contributions/{contribution_id:id}", responses={200: {"model": Contribution}})
 @in_turn
 def get_contribution(request: Request, tenant: Reader, contribution_id: str, subject: Subject = None) -> Response:
     """Returns one segment's contribution to a pattern, as named in source_memory_ids."""
-    return _found(request, view_of(request, tenant, subject).contribution(contribution_id), "contribution")
+    return _found(request, tenant, view_of(request, tenant, subject).contribution(contribution_id), "contribution")
 
 
 @router.get("/knowledge/{record_id:id}", responses={200: {"model": KnowledgeRecord}})
 @in_turn
 def get_knowledge(request: Request, tenant: Reader, record_id: Id, subject: Subject = None) -> Response:
     """Returns a memory, policy, entity, relation or conflict in any status; superseded_by names its successor."""
-    return _found(request, view_of(request, tenant, subject).knowledge(record_id), "knowledge record")
+    return _found(request, tenant, view_of(request, tenant, subject).knowledge(record_id), "knowledge record")
 
 
 @router.get("/artifacts", responses={200: {"model": ArtifactList}})
@@ -241,7 +241,7 @@ def list_artifacts(
     # A bound key learns no counts of others.
     total = page.total if bound_to(request) is None and not words else len(seen)
     answer: dict[str, Any] = {"artifacts": seen, "total": total}
-    whole = request.scope[COMPLETE] if page.artifacts else anew(request).complete
+    whole = request.scope[COMPLETE] if page.artifacts else anew(request, tenant).complete
     if whole is not None:
         answer["memory_complete"] = whole
     return _json(answer if page.cursor is None else {**answer, "cursor": page.cursor})
@@ -256,7 +256,7 @@ def _has(artifact: Mapping[str, Any], words: Sequence[str]) -> bool:
 @in_turn
 def get_artifact(request: Request, tenant: Reader, artifact_id: Id, subject: Subject = None) -> Response:
     """Returns an artifact in any status; supersedes and superseded_by link its versions (HMX-A §7)."""
-    return _found(request, view_of(request, tenant, subject).artifact(artifact_id), "artifact")
+    return _found(request, tenant, view_of(request, tenant, subject).artifact(artifact_id), "artifact")
 
 
 def store_of(request: Request) -> Store:
@@ -277,14 +277,14 @@ def _json(value: Any) -> Response:
     return Response(orjson.dumps(value), media_type=JSON)
 
 
-def _found(request: Request, value: dict[str, Any] | None, what: str) -> Response:
+def _found(request: Request, tenant: str, value: dict[str, Any] | None, what: str) -> Response:
     if value is None:
-        raise missing(request, what)
+        raise missing(request, tenant, what)
     return _json(value)
 
 
-def missing(request: Request, what: str, else_: str = "") -> ProblemError:
-    whole = anew(request)
+def missing(request: Request, tenant: str, what: str, else_: str = "") -> ProblemError:
+    whole = anew(request, tenant)
     but = "" if whole.complete else f". {whole}"
     return ProblemError(ProblemKind.NOT_FOUND, f"the tenant has no {what} with this id{else_}{but}")
 

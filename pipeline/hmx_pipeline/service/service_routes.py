@@ -28,6 +28,7 @@ from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TornStateError
 from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.memory_server import MemoryServer
 from hmx_pipeline.topology import MATERIALISED
 
 LOG: Final = logging.getLogger("hmx.service")
@@ -89,16 +90,23 @@ class MemoryCheck:
             if self._unread is None:
                 check_rights(settings.require_kafka(), "service", settings.topic_prefix)
                 self._unread = ConsumerLag(settings.require_kafka(), settings.topic_prefix, MEMORY_ANSWER_S)
-            at = self._store.positions()
-            positions = {place: at.get("{}/{}".format(*place), 0) for place in self._unread.places(MATERIALISED)}
-            fresh, why = verdict(list(self._unread.behind(positions).values()), settings.ready_lag_s)
+            why = [self._stale(server, self._unread) for server in self._store.servers]
         except KafkaException as error:
             self.close()  # after a broker's restart a client asks with the old leader's epoch, for minutes
             return f"unknown: {error}"
+        except TopicsError as error:
+            return str(error)
+        return None if None in why else why[0]  # one server of several is enough for the tenants that it holds
+
+    def _stale(self, server: MemoryServer, unread: ConsumerLag) -> str | None:
+        try:
+            at = server.positions()
+        except TornStateError as error:
+            return str(error)
         except StoreUnavailableError as error:
             return f"unknown: {error}"
-        except (TornStateError, TopicsError) as error:
-            return str(error)
+        positions = {place: at.get("{}/{}".format(*place), 0) for place in unread.places(MATERIALISED)}
+        fresh, why = verdict(list(unread.behind(positions).values()), self._settings.ready_lag_s)
         return None if fresh else why
 
     def close(self) -> None:

@@ -93,7 +93,7 @@ async def get_session(
             detail = f"the search took over {SEARCH_S:.0f} s: GET /v1/hmx/events?session= has no time limit"
         raise unavailable(ProblemKind.KAFKA_UNAVAILABLE, detail) from None
     if not episodes:
-        raise missing(request, "session")
+        raise missing(request, tenant, "session")
     turns: FairTurns = request.app.state.reading
     found = await turns.run(tenant, timeline, store_of(request), tenant, episodes, more, again)
     return Response(found.to_json(), media_type=JSON)

@@ -15,6 +15,7 @@ from hmx_pipeline.store.changes import Changes, Command, Hides
 from hmx_pipeline.store.partition_reader import owner
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, project
 from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.servers import number_of
 
 LOG: Final = logging.getLogger("hmx.materialiser")
 
@@ -24,13 +25,17 @@ BLOCK_ARGUMENTS: Final = 25_000
 
 
 class BlockBuilder:
-    """`alive` is called for every record: an embedding model takes milliseconds for each."""
+    """`alive` is called for every record: an embedding model takes milliseconds for each. `server` is the index of the
+    one that is filled: other servers' tenants are left out."""
 
-    def __init__(self, keys: Keys, embed: Embed | None, hides: Hides, alive: Callable[[], None]) -> None:
+    def __init__(
+        self, keys: Keys, embed: Embed | None, hides: Hides, alive: Callable[[], None], server: int = 0
+    ) -> None:
         self._keys = keys
         self._embed = embed
         self._hides = hides
         self._alive = alive
+        self._server = server
 
     def blocks(self, records: Iterable[TopicRecord]) -> Iterator[tuple[list[TopicRecord], list[Command]]]:
         """Cuts records into blocks by count, bytes and arguments, so that no block delays readers for long."""
@@ -51,6 +56,8 @@ class BlockBuilder:
         return Changes(self._keys, self._embed, self._hides)
 
     def _project(self, changes: Changes, record: TopicRecord) -> None:
+        if self._keys.servers > 1 and number_of(owner(record)[0] or "", self._keys.servers) != self._server:
+            return
         try:
             project(changes, record)
         except ProjectionError as error:

@@ -12,6 +12,7 @@ from typing import Final
 from hmx_pipeline.contracts.limits import SESSION_FORGOTTEN_MS
 from hmx_pipeline.store.atomic_blocks import Client, DamagedError, reachable
 from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.servers import Shared
 
 HELD_MS: Final = 12_000
 """Longer than an append may take: by then it is in the log or has failed."""
@@ -65,24 +66,24 @@ end
 class CaptureCoordination:
     """Thread-safe. Sequences count from `epoch_ms`, 4,096 per millisecond."""
 
-    def __init__(self, client: Client, keys: Keys, epoch_ms: int) -> None:
-        self._client = client
+    def __init__(self, clients: Shared[Client], keys: Keys, epoch_ms: int) -> None:
+        self._clients = clients
         self._keys = keys
         self._epoch_ms = epoch_ms
-        self._enter = client.register_script(_ENTER)
-        self._leave = client.register_script(_LEAVE)
+        self._enter = clients.all[0].register_script(_ENTER)
+        self._leave = clients.all[0].register_script(_LEAVE)
 
     def enter(self, tenant_id: str, token: str, sessions: Sequence[str]) -> dict[str, int]:
         """Holds the sessions and returns the first sequence of each; empty if another process holds one."""
-        tenant = self._keys.tenant(tenant_id)
+        tenant, client = self._keys.tenant(tenant_id), self._clients.of(tenant_id)
         keys = [self._keys.capturing, *map(tenant.captures, sessions)]
         times = (HELD_MS * _US, WAITED_MS * _US, EMPTIED_MS * _US, self._epoch_ms, SESSION_FORGOTTEN_MS)
         try:
             with reachable():
-                first = self._enter(keys=keys, args=[token, *times])
+                first = self._enter(keys=keys, args=[token, *times], client=client)
         except DamagedError:  # a key of another type: treat as just emptied
             with reachable():
-                self._client.delete(*keys)
+                client.delete(*keys)
             return {}
         return {session: int(at) for session, at in zip(sessions, first, strict=False)}
 
@@ -90,12 +91,13 @@ class CaptureCoordination:
         """Releases sessions; `last` is the highest sequence used in each."""
         tenant = self._keys.tenant(tenant_id)
         with reachable():
-            self._leave(keys=list(map(tenant.captures, last)), args=[token, *last.values()])
+            keys, args = list(map(tenant.captures, last)), [token, *last.values()]
+            self._leave(keys=keys, args=args, client=self._clients.of(tenant_id))
 
     def appended(self, tenant_id: str, event_ids: Sequence[str]) -> None:
         """Notes events that are in the log."""
         tenant = self._keys.tenant(tenant_id)
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
+        with reachable(), self._clients.of(tenant_id).pipeline(transaction=False) as pipe:
             for event_id in event_ids:
                 pipe.set(tenant.captured(event_id), b"", px=SESSION_FORGOTTEN_MS)
             pipe.execute()
@@ -103,7 +105,7 @@ class CaptureCoordination:
     def known(self, tenant_id: str, event_ids: Sequence[str]) -> list[bool]:
         """Returns whether each event was appended lately by any process."""
         tenant = self._keys.tenant(tenant_id)
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
+        with reachable(), self._clients.of(tenant_id).pipeline(transaction=False) as pipe:
             for event_id in event_ids:
                 pipe.exists(tenant.captured(event_id))
             return [bool(found) for found in pipe.execute()]

@@ -27,18 +27,19 @@ from hmx_pipeline.retrieval.score import MemorySnapshot
 from hmx_pipeline.retrieval.vectors import Embed
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store import erased_memory
-from hmx_pipeline.store.atomic_blocks import Blocks, Client, TamperedError, connect, reachable, refuse_eviction
+from hmx_pipeline.store.atomic_blocks import Client, TamperedError, reachable
 from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
 from hmx_pipeline.store.found_sources import with_earlier, with_soundness
-from hmx_pipeline.store.layouts import Layouts
 from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
+from hmx_pipeline.store.memory_server import MemoryServer
 from hmx_pipeline.store.projection import sample_score
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.retained_memory import Leaving, leaving
 from hmx_pipeline.store.search import Search, state_version
+from hmx_pipeline.store.servers import Shared, connected, number_of
 from hmx_pipeline.store.stored_digests import digest_of_events
 from hmx_pipeline.topology import EPISODES
 
@@ -86,48 +87,44 @@ class Counts:
 
 
 class Store:
-    """Read access to memory; thread-safe."""
+    """Read access to memory; thread-safe. Its servers share the tenants."""
 
-    def __init__(self, client: Client, keys: Keys, embed: Embed | None = None) -> None:
+    def __init__(self, clients: Sequence[Client], keys: Keys, embed: Embed | None = None) -> None:
         self.embed: Final = embed
         """Computes a question's vector, if episodes have vectors."""
-        self._client = client
         self._keys = keys
-        self._blocks = Blocks(client, keys)
-        self._search = Search(client, keys)
-        self.layouts: Final = Layouts(client, keys)
+        self._clients = Shared(clients)
+        self._searches = Shared([Search(client, keys) for client in clients])
+        self.servers: Final = tuple(MemoryServer(client, keys) for client in clients)
 
     def capturing(self, epoch_ms: int) -> CaptureCoordination:
         """Returns the capture coordination in the same Redis."""
-        return CaptureCoordination(self._client, self._keys, epoch_ms)
+        return CaptureCoordination(self._clients, self._keys, epoch_ms)
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
         """Connects on first use. Raises SettingsError if Redis or the requested model is not configured."""
-        client, model = connect(*settings.require_redis()), Semantic.of(settings)
-        if model is None:
-            return cls(client, Keys(settings.topic_prefix))
-        return cls(client, Keys(settings.topic_prefix, model.name), model.vector)
+        clients, model = connected(settings), Semantic.of(settings)
+        name, embed = (model.name, model.vector) if model is not None else ("", None)
+        return cls(clients, Keys(settings.topic_prefix, name, len(clients)), embed)
 
-    def ping(self) -> None:
-        with reachable():
-            self._client.ping()
+    def replaces(self, tenant_id: str) -> bool:
+        """Returns whether another layout is there, whose processes may still serve the tenant."""
+        return self.servers[number_of(tenant_id, len(self.servers))].layouts.replaces()
 
     def tenants(self) -> list[str]:
-        with reachable():
-            return sorted(tenant.decode() for tenant in self._client.smembers(self._keys.tenants))
+        return sorted(tenant for server in self.servers for tenant in server.tenants())
 
     def positions(self) -> dict[str, int]:
-        """Returns topic/partition → position up to which records are in memory."""
-        return self._blocks.positions()
+        """Returns topic/partition → position up to which records are in memory, on every server."""
+        found = [server.positions() for server in self.servers]
+        everywhere = set.intersection(*map(set, found))
+        return {name: min(each[name] for each in found) for name in found[0] if name in everywhere}
 
-    def completeness(self) -> Completeness:
-        """Returns whether memory is complete, in one round trip."""
-        return self._blocks.completeness()
-
-    def refuse_eviction(self) -> None:
-        """Raises EvictingError if Redis may evict keys."""
-        refuse_eviction(self._client)
+    def completeness(self, tenant_id: str | None = None) -> Completeness:
+        """Returns whether memory is complete, of all tenants or of one; in one round trip a server."""
+        asked = self.servers if tenant_id is None else [self.servers[number_of(tenant_id, len(self.servers))]]
+        return min((server.completeness() for server in asked), key=lambda found: (found.complete, found.percent))
 
     def state_version(self, tenant_id: str) -> str:
         return state_version(self._offsets(tenant_id), self._keys.semantic)
@@ -140,7 +137,7 @@ class Store:
     def _offsets(self, tenant_id: str) -> dict[bytes, int]:
         """Returns topic/partition → offset of the tenant's last record in memory."""
         with reachable():
-            offsets = self._client.hgetall(self._keys.tenant(tenant_id).version)
+            offsets = self._clients.of(tenant_id).hgetall(self._keys.tenant(tenant_id).version)
         return {name: int(at) for name, at in offsets.items()}
 
     def fetch(self, plan: RetrievalPlan) -> MemorySnapshot:
@@ -148,7 +145,7 @@ class Store:
         cached. More trips follow for earlier versions, imported priors, expiring events, and after concurrent changes.
         """
         tenant = self._keys.tenant(plan.request.tenant_id)
-        fetched, expiring = self._search.fetch(plan)
+        fetched, expiring = self._searches.of(plan.request.tenant_id).fetch(plan)
         failed: list[Lost] = []
         with reachable():
             if plan.earlier:
@@ -162,12 +159,13 @@ class Store:
                 fetched = replace(fetched, ledger=ledger_of(asked.values(), map(_json, found)))
             if failed:
                 fetched = replace(fetched, failed=tuple(sorted({*fetched.failed, *map(str, failed)})))
-            return with_soundness(self._client, tenant, fetched) if expiring else fetched
+            client = self._clients.of(plan.request.tenant_id)
+            return with_soundness(client, tenant, fetched) if expiring else fetched
 
     def get_event(self, tenant_id: str, event_id: str, session_id: str | None = None) -> Json | Ambiguous | None:
         """Returns the newest episode with this id. Raises TamperedError."""
-        lost = Lost(self._keys.tenant(tenant_id), "event", event_id)
-        with reachable(), self._client.pipeline(transaction=True) as pipe:
+        lost, client = Lost(self._keys.tenant(tenant_id), "event", event_id), self._clients.of(tenant_id)
+        with reachable(), client.pipeline(transaction=True) as pipe:
             pipe.llen(lost.key).lrange(lost.key, -SAME_ID, -1).hget(lost.tenant.digests("event"), encoded(event_id))
             length, parts, wanted = pipe.execute(raise_on_error=False)
         if not parts and wanted is None:
@@ -178,7 +176,11 @@ class Store:
         total, found = 0, parts[-1] if asked is None and parts else None
         for start in range(0, length, SAME_ID):  # the digest covers all of them
             with reachable():
-                page = parts if length <= SAME_ID else self._client.lrange(lost.key, start, start + SAME_ID - 1)
+                page = (
+                    parts
+                    if length <= SAME_ID
+                    else self._clients.of(tenant_id).lrange(lost.key, start, start + SAME_ID - 1)
+                )
             page = page[: length - start]
             total += digest_of_events(page)
             if asked in page[::2]:
@@ -191,7 +193,7 @@ class Store:
     def newest_events(self, tenant_id: str, event_ids: Iterable[str]) -> dict[str, list[Json]]:
         """Returns the newest episodes with each of these ids; damaged ones are left out."""
         keys, names = self._keys.tenant(tenant_id), list(dict.fromkeys(event_ids))
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
+        with reachable(), self._clients.of(tenant_id).pipeline(transaction=False) as pipe:
             for name in names:
                 pipe.lrange(keys.event(name), -SAME_ID, -1)
             lists = pipe.execute(raise_on_error=False)
@@ -205,14 +207,16 @@ class Store:
     def subject_of_session(self, tenant_id: str, session_id: str) -> str:
         """Returns the first subject that an event of the session named; empty if none did."""
         with reachable():
-            found = self._client.hget(self._keys.tenant(tenant_id).subjects, encoded(session_id))
+            found = self._clients.of(tenant_id).hget(self._keys.tenant(tenant_id).subjects, encoded(session_id))
         return (found or b"").decode()
 
     def subjects(self, tenant_id: str) -> tuple[Counter[str], bool]:
         """Returns how many sessions each subject has, and whether all sessions were looked at: SCANNED at most."""
         found: Counter[str] = Counter()
         with reachable():
-            sessions = self._client.hscan_iter(self._keys.tenant(tenant_id).subjects, count=CONTRIBUTIONS)
+            sessions = self._clients.of(tenant_id).hscan_iter(
+                self._keys.tenant(tenant_id).subjects, count=CONTRIBUTIONS
+            )
             found.update(subject.decode() for _, subject in islice(sessions, SCANNED))
             return found, found.total() < SCANNED
 
@@ -236,7 +240,7 @@ class Store:
     def session_contributions(self, tenant_id: str, session_id: str, segment_ids: Sequence[str]) -> list[Json]:
         """Returns the contributions of these segments of a session. A segment's id is that of its first event."""
         samples, wanted = self._keys.tenant(tenant_id).samples, set(segment_ids)
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
+        with reachable(), self._clients.of(tenant_id).pipeline(transaction=False) as pipe:
             for score in (sample_score(session_id, each) for each in segment_ids):
                 pipe.zrangebyscore(samples, score, score)
             ids = [unquote(name.decode().rpartition(":")[2]) for found in pipe.execute() for name in found]
@@ -244,7 +248,7 @@ class Store:
         return [each for each in some if each["session_id"] == session_id and each["segment_id"] in wanted]
 
     def _get(self, lost: Lost) -> Json | None:
-        ((value, sound),) = examined(self._client, [lost])
+        ((value, sound),) = examined(self._clients.of(lost.tenant.tenant_id), [lost])
         if not sound:
             raise self._tampered(lost)
         return _json(value)
@@ -252,26 +256,27 @@ class Store:
     def _sound(self, asked: Sequence[Lost], failed: list[Lost] | None = None) -> list[bytes | None]:
         """Reads records in one round trip; None for missing or damaged ones, which are added to `failed`."""
         found: list[bytes | None] = []
-        for each, (value, sound) in zip(asked, examined(self._client, asked), strict=True):
+        tenant_id = asked[0].tenant.tenant_id
+        for each, (value, sound) in zip(asked, examined(self._clients.of(tenant_id), asked), strict=True):
             if not sound:
-                self._search.noted.note(each)
+                self._searches.of(tenant_id).noted.note(each)
                 if failed is not None:
                     failed.append(each)
             found.append(value if sound else None)
         return found
 
     def _tampered(self, lost: Lost) -> TamperedError:
-        self._search.noted.note(lost)
+        self._searches.of(lost.tenant.tenant_id).noted.note(lost)
         return TamperedError(lost.kind, lost.name)
 
     def damaged(self) -> list[str]:
         """Returns kind and id of damaged records found by this process and not repaired yet."""
-        return self._search.noted.named()
+        return [name for search in self._searches.all for name in search.noted.named()]
 
     def lacking(self, tenant_id: str, events: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Returns the (session, event) pairs without an episode in memory."""
         keys = self._keys.tenant(tenant_id)
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
+        with reachable(), self._clients.of(tenant_id).pipeline(transaction=False) as pipe:
             for session, event in events:
                 pipe.lpos(keys.event(event), encoded(session), rank=-1, maxlen=2 * LOOKED_FOR)
             held = pipe.execute(raise_on_error=False)
@@ -281,12 +286,12 @@ class Store:
 
     def learnt(self, tenant_id: str, agent_id: str | None = None) -> FingerprintContents:
         """Reads the contents of a fingerprint."""
-        return read_learnt(self._client, self._keys.tenant(tenant_id), tenant_id, agent_id)
+        return read_learnt(self._clients.of(tenant_id), self._keys.tenant(tenant_id), tenant_id, agent_id)
 
     def newest(self, tenant_id: str) -> int:
         """Returns the time of the tenant's newest event (ms); 0 without events."""
         with reachable():
-            return int(self._client.zscore(self._keys.tenant(tenant_id).newest, b"at") or 0)
+            return int(self._clients.of(tenant_id).zscore(self._keys.tenant(tenant_id).newest, b"at") or 0)
 
     def get_knowledge(self, tenant_id: str, record_id: str) -> Json | None:
         """Returns a record in any status. Raises TamperedError."""
@@ -295,7 +300,7 @@ class Store:
     def knowledge_ids(self, tenant_id: str, statuses: Sequence[Standing] = tuple(Standing)) -> dict[str, str]:
         """Returns id → kind of the knowledge records in these statuses."""
         tenant = self._keys.tenant(tenant_id)
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
+        with reachable(), self._clients.of(tenant_id).pipeline(transaction=False) as pipe:
             for status in statuses:
                 pipe.hgetall(tenant.known(status))
             return {name.decode(): kind.decode() for found in pipe.execute() for name, kind in found.items()}
@@ -308,31 +313,31 @@ class Store:
 
     def sessions_of(self, tenant_id: str, subject: str) -> set[str]:
         """Returns the sessions whose first subject this is."""
-        return erased_memory.sessions_of(self._client, self._keys, tenant_id, subject)
+        return erased_memory.sessions_of(self._clients.of(tenant_id), self._keys, tenant_id, subject)
 
     def held(self, erasure: Erasure, erased: erased_memory.Erasures | None = None) -> erased_memory.HeldRecords:
         """Returns what memory holds of an erasure; with `erased`, only the events that these marks hide. Reads all of
         the tenant's memory."""
-        return erased_memory.held(self._client, self._keys, erasure, erased)
+        return erased_memory.held(self._clients.of(erasure.tenant_id), self._keys, erasure, erased)
 
     def leaving(self, asked: Retention, known: Cuts, now_ms: int) -> Leaving:
         """Returns what a tenant's retention would take by now. Reads all of its memory."""
-        return leaving(self._client, self._keys, asked, known, now_ms)
+        return leaving(self._clients.of(asked.tenant_id), self._keys, asked, known, now_ms)
 
     def keep_held(self, erasure: Erasure, found: erased_memory.HeldRecords, seconds: int) -> None:
         """Keeps what an erasure covers until its receipt is made."""
-        erased_memory.keep_held(self._client, self._keys, erasure, found, seconds)
+        erased_memory.keep_held(self._clients.of(erasure.tenant_id), self._keys, erasure, found, seconds)
 
     def kept_held(
         self, tenant_id: str, erasure_id: str, scope: ErasedScope, name: str
     ) -> tuple[Erasure, erased_memory.HeldRecords] | None:
         """Returns an earlier erasure of this, and what it covered; None if none is kept."""
-        return erased_memory.kept_held(self._client, self._keys, tenant_id, erasure_id, scope, name)
+        return erased_memory.kept_held(self._clients.of(tenant_id), self._keys, tenant_id, erasure_id, scope, name)
 
     def counts(self, tenant_id: str) -> Counts:
         """Counts artifacts and knowledge records in one round trip."""
         tenant = self._keys.tenant(tenant_id)
-        with reachable(), self._client.pipeline(transaction=False) as pipe:
+        with reachable(), self._clients.of(tenant_id).pipeline(transaction=False) as pipe:
             for status in Status:
                 pipe.hvals(tenant.artifacts(status))
             for standing in Standing:
@@ -355,7 +360,7 @@ class Store:
         """Lists artifacts of one status by id; active by default (HMX-A §5)."""
         tenant = self._keys.tenant(tenant_id)
         with reachable():
-            listed = self._client.hgetall(tenant.artifacts(status))
+            listed = self._clients.of(tenant_id).hgetall(tenant.artifacts(status))
             wanted = None if artifact_type is None else artifact_type.encode()
             ids = sorted(i.decode() for i, held in listed.items() if wanted is None or held == wanted)
             rest = [i for i in ids if cursor is None or i > cursor]
@@ -377,7 +382,7 @@ class Store:
         self, tenant: TenantKeys, agent_id: str | None, failed: list[Lost]
     ) -> Mapping[str, Mapping[str, float]] | None:
         """Returns the priors imported for the agent, else for all agents, else None."""
-        listed = self._client.hgetall(tenant.artifacts(Status.ACTIVE))
+        listed = self._clients.of(tenant.tenant_id).hgetall(tenant.artifacts(Status.ACTIVE))
         ids = sorted(name.decode() for name, kind in listed.items() if kind == PRIORS_TYPE.encode())
         found = self._sound([Lost(tenant, "artifact", each) for each in ids], failed) if ids else []
         by_pattern = {fields["metadata"]["pattern"]: fields["content"] for value in found if (fields := _json(value))}

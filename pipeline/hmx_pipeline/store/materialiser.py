@@ -40,6 +40,7 @@ from hmx_pipeline.store.layouts import Layouts
 from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, appended_ms, poll, taken_over
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys
+from hmx_pipeline.store.servers import connected, own_server
 from hmx_pipeline.store.topic_ids import forget_damaged, forget_recreated
 from hmx_pipeline.topology import EPISODES, ERASURES, MATERIALISED
 
@@ -78,9 +79,10 @@ class Materialiser:
         self._most_behind_s = settings.ready_lag_s
         self._prefix = settings.topic_prefix
         self._kafka = settings.require_kafka()
-        self._client = atomic_blocks.connect(*settings.require_redis())
+        server, clients = own_server(settings), connected(settings)
+        self._client = clients[server]
         semantic = Semantic.of(settings)
-        self._keys = Keys(settings.topic_prefix, semantic.name if semantic else "")
+        self._keys = Keys(settings.topic_prefix, semantic.name if semantic else "", len(clients))
         self._blocks = atomic_blocks.Blocks(self._client, self._keys)
         self._layouts = Layouts(self._client, self._keys)
         self._cluster = Cluster(self._kafka)
@@ -101,7 +103,7 @@ class Materialiser:
         kept = self._client, self._keys, self._blocks, self._cluster, self._archive
         self._healing = Healing(*kept, self._prefix, self._alive, self._erasures.hides)
         self._embed = semantic.vector if semantic else None
-        self._builder = BlockBuilder(self._keys, self._embed, self._erasures, self._alive)
+        self._builder = BlockBuilder(self._keys, self._embed, self._erasures, self._alive, server)
         self._policy_asked = 0.0
         self._beat = time.monotonic()
 

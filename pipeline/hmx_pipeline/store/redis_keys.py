@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.retrieval.terms import VERSION
@@ -70,6 +71,10 @@ class TenantKeys:
     root: str
     name: str = ""
     """Percent-encoded."""
+
+    @property
+    def tenant_id(self) -> str:
+        return unquote(self.name)
 
     version = SingleKey("version", "Hash: topic/partition → offset of the tenant's last record.")
     newest = SingleKey("newest", "Sorted set: one member, `at`, scored by the newest event time (ms).")
@@ -135,16 +140,19 @@ class TenantKeys:
 @dataclass(frozen=True, slots=True)
 class Keys:
     """Keys of all tenants. `prefix` separates pipelines on one server and must not contain braces, which would break
-    the hash tag. `semantic` names the embedding model; another model rebuilds memory."""
+    the hash tag. `semantic` names the embedding model, and `servers` share the tenants (see store.servers); another
+    model or number rebuilds memory."""
 
     prefix: str = ""
     semantic: str = ""
+    servers: int = 1
 
     @property
     def root(self) -> str:
         """Prefix of every key."""
         rules = f"{self.semantic}.{LAYOUT}.{VERSION}" if self.semantic else f"{LAYOUT}.{VERSION}"
-        return f"{encoded(self.prefix)}hmx:{rules}"
+        shared = f".{self.servers}" if self.servers > 1 else ""
+        return f"{encoded(self.prefix)}hmx:{rules}{shared}"
 
     positions = SingleKey("positions", "Hash: topic/partition → position up to which records are in memory.")
     filling = SingleKey(

@@ -33,6 +33,9 @@ class FencedLag:
 
 
 class EmptyStore:
+    def __init__(self) -> None:
+        self.servers = [self]
+
     def positions(self) -> dict[str, int]:
         return {}
 

@@ -70,6 +70,9 @@ def test_processes_of_another_form_are_refused(said: str) -> None:
 
 
 class TornStore:
+    def __init__(self) -> None:
+        self.servers = [self]
+
     def positions(self) -> Any:
         raise TornStateError("delete the pipeline's keys in Redis")
 

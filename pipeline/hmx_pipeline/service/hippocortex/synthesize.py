@@ -190,7 +190,7 @@ def list_artifacts(
     )
     held = [told(artifact) for artifact in seen]
     if not held:
-        anew(request)
+        anew(request, tenant)
     held.sort(key=lambda one: (one[sort], one["id"]), reverse=order == "desc")
     rest = held
     if cursor is not None:
@@ -252,7 +252,7 @@ def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
             ProblemKind.AMBIGUOUS, "several sessions have an event with this id", sessions=list(event.sessions)
         )
     if event is None:
-        whole = anew(request)
+        whole = anew(request, tenant)
         but = "" if whole.complete else f". {whole}"
         raise ProblemError(ProblemKind.NOT_FOUND, f"the tenant has nothing with this id{but}")
     return success(request, _told_event(event))
