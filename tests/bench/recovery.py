@@ -1,6 +1,7 @@
 """How fast what is lost with a process comes back: a partition's state from its topic, memory from the outputs."""
 
 import time
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from hmx_pipeline.kafka.topic_files import connect
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.runtime.barriers import output_ends, wait_for_stages
 from hmx_pipeline.settings import Settings
+from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.memory_server import MemoryServer
 from hmx_pipeline.topology import MATERIALISED, PATTERNS, SESSION_STATE, SESSIONS
 from tests.bench import workload
 from tests.bench.kit import PATIENCE_S, Bench, Worker, bare_read, cpu_seconds
@@ -51,9 +54,14 @@ def _never_compact(settings: Settings) -> None:
 
 
 def rebuild(bench: Bench) -> list[Line]:
-    """An emptied Redis: from the first record in it until it stands at the outputs' ends."""
+    """An emptied Redis: from the first record in it until it stands at the outputs' ends.
+
+    Two servers with a materialiser each have no cores of their own here, so one is filled after the other, and the
+    slower one's rate is that of both.
+    """
     ours: list[Filled] = []
     shared: list[Filled] = []
+    servers: list[Filled] = []
     bare: list[float] = []
     with bench.topics() as settings:
         publish(workload.compact(bench.events), settings)
@@ -65,16 +73,27 @@ def rebuild(bench: Bench) -> list[Line]:
         finally:
             worker.stop()
         memory = Memory(settings.redis_url, settings.topic_prefix)
-        _fill(bench, settings, memory, 1, 1)
+        several = replace(settings, redis_url=f"{settings.redis_url} {settings.redis_url.removesuffix('/0')}/1")
+        both = [memory, Memory(several.redis_url.split()[1], settings.topic_prefix)]
+        _fill(bench, settings, memory.store, 1, 1)
         filled = _size(memory)
         for _ in bench.rounds():
             records, seconds = bare_read(settings, *MATERIALISED)
             bare.append(records / seconds)
             for processes, rounds in ((1, ours), (2, shared)):
                 memory.wipe()
-                rounds.append(_fill(bench, settings, memory, records, processes))
+                rounds.append(_fill(bench, settings, memory.store, records, processes))
                 assert _size(memory) == filled, "not all of it came back"
-        memory.wipe()
+            memory.wipe()
+            store = Store.open(several)
+            found = [
+                _fill(bench, replace(several, redis_server=number), each, records, 1)
+                for number, each in enumerate(store.servers)
+            ]
+            assert all(server.completeness().complete for server in store.servers)
+            for each in both:
+                each.wipe()
+            servers.append(min(found))
     rates = [filled.rate for filled in ours]
     return [
         Line("rebuild of an emptied Redis", "records/s", rates, "bare read", bare, Bar("≥", 22_000, ratio=False)),
@@ -82,6 +101,7 @@ def rebuild(bench: Bench) -> list[Line]:
         Line("  Redis", "CPU µs/record", [filled.redis for filled in ours]),
         Line("  by two at once", "records/s", [filled.rate for filled in shared]),
         Line("  materialisers, by two at once", "CPU µs/record", [filled.cpu for filled in shared]),
+        Line("  by two servers", "records/s", [each.rate for each in servers], "one server", rates, Bar("≥", 1.7)),
     ]
 
 
@@ -93,7 +113,7 @@ class Filled(NamedTuple):
     redis: float
 
 
-def _fill(bench: Bench, settings: Settings, memory: Memory, records: int, processes: int) -> Filled:
+def _fill(bench: Bench, settings: Settings, filled: Store | MemoryServer, records: int, processes: int) -> Filled:
     """By so many materialisers that begin with nothing."""
     ends = output_ends(settings)
     pipeline = Pipeline(settings, bench.folder)
@@ -104,12 +124,12 @@ def _fill(bench: Bench, settings: Settings, memory: Memory, records: int, proces
     stats = [Path(f"/proc/{process.pid}/stat") for process in started_as]
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not (first := memory.store.positions()):
+        while not (first := filled.positions()):
             assert time.monotonic() < deadline, pipeline.log("materialiser-0")
             time.sleep(LOOK_S)
         started, ahead = time.monotonic(), sum(first.values())
         cpu, redis = sum(map(cpu_seconds, stats)), bench.server_cpu("redis")
-        while any(memory.store.positions().get(where, 0) < end for where, end in ends.items()):
+        while any(filled.positions().get(where, 0) < end for where, end in ends.items()):
             assert time.monotonic() < deadline, pipeline.log("materialiser-0")
             time.sleep(LOOK_S)
         written = records * (1 - ahead / sum(ends.values()))
