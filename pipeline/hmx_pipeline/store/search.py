@@ -41,7 +41,7 @@ from hmx_pipeline.store.source_cache import (
     read_contribution,
     read_knowledge,
 )
-from hmx_pipeline.store.tenant_index import NEVER, CatalogueCache, TenantIndex, TenantIndexes
+from hmx_pipeline.store.tenant_index import NEVER, VIEWS_BYTES, CatalogueCache, TenantIndex, TenantIndexes
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 
 PAGE: Final = 1_000
@@ -106,12 +106,13 @@ class _Places(NamedTuple):
 
 
 class Search:
-    """Thread-safe. Questions of one tenant wait for each other, except during Redis calls."""
+    """Thread-safe. Questions of one tenant wait for each other, except during Redis calls. The servers that share the
+    tenants also share what a process may keep."""
 
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self.views = TenantIndexes()
+        self.views = TenantIndexes(VIEWS_BYTES // keys.servers)
         self.noted = DamageLog(client)
         """Records found altered or lost."""
         self._sources = SourceCache(client, keys)

@@ -66,7 +66,7 @@ class SourceCache:
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self._kept: Recent[CachedSource] = Recent(SOURCES_BYTES)
+        self._kept: Recent[CachedSource] = Recent(SOURCES_BYTES // keys.servers)
 
     def read(
         self,
