@@ -4,13 +4,14 @@ from typing import Any, cast
 
 import pytest
 
+from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of
 from hmx_pipeline.kafka.clients import Watermarks
 from hmx_pipeline.service.hippocortex.capture import Capture, Captures
 from hmx_pipeline.store import healing
 from hmx_pipeline.store.archive import MemoryArchive
 from hmx_pipeline.store.atomic_blocks import TamperedError
 from hmx_pipeline.store.damage_log import Lost
-from hmx_pipeline.store.erased_memory import Erasures
+from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.healing import Healing, RestartError
 from hmx_pipeline.store.integrity_sweep import IntegritySweep, SweepResult
 from hmx_pipeline.store.partition_reader import FilledPartition
@@ -188,3 +189,12 @@ def test_a_record_is_mended_while_another_process_writes_other_partitions(memory
     )
     assert found.places == {(EPISODES, 0)}
     assert not found.missing
+
+
+def test_a_tenant_of_which_everything_was_erased_is_no_damage(memory: Memory) -> None:
+    kept = episode_as_read(episode("e1", "deploy staging"), 0)
+    memory.write(kept, episode_as_read(episode("e2", "rotate the vault", tenant="gone"), 1))
+    of_all = mark_of("gone", ErasedScope.TENANT, "")
+    mark = ErasureMark(erasure_id="x", tenant_id="gone", at=0, marks=[of_all], partition=0, before=99)
+    assert erase_tenant(memory.client, memory.keys, "gone", Erasures([mark])) == 1
+    assert swept(memory) == (set(), set())

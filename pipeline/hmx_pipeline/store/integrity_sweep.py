@@ -159,7 +159,7 @@ class IntegritySweep:
         listed = [rest.pop(0) or 0 for _ in statuses[0]], [rest.pop(0) or 0 for _ in statuses[1]]
         held = {EPISODES: events, EVIDENCE: contributions, ARTIFACTS: artifacts, KNOWLEDGE: known}
         agree = {
-            "version": bool(at) and all(topic in topics for topic, count in held.items() if count),
+            "version": all(topic in topics for topic, count in held.items() if count),  # none if all was erased
             "rows": (documents or 0) * ROW.itemsize == (rows or 0),
             "subjects": (subjects or 0) == (assigned or 0),
             "samples": (samples or 0) == (contributions or 0),
