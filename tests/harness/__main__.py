@@ -40,7 +40,8 @@ def main() -> int:
         faults,
         Path("build") / f"crash-{seed}",
         os.environ.get("KINDS", ""),
-        bool(os.environ.get("SECURED")),
+        bool(secured := os.environ.get("SECURED")),
+        grown=not secured,  # an operator's rights, which no process has
     )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
@@ -84,7 +85,7 @@ def show(result: Result) -> None:
     OUT.print(
         f"lost {verdict.lost}, doubled {verdict.doubled}, differing {verdict.differing}, acknowledged and missing"
         f" {verdict.missing}, erased and still there {verdict.leaked}, retained beyond policy {verdict.retained},"
-        f" fallen by a signal {verdict.fallen};"
+        f" wrong after growing {verdict.grown}, fallen by a signal {verdict.fallen};"
         f" seconds: {result.seconds}"
     )
     if not verdict.clean:

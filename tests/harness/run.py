@@ -17,11 +17,12 @@ from typing import Any
 
 from hmx_pipeline.cli.wait import wait_for_all
 from tests.harness.faults import CLOCKS, KINDS, SHIFTS_S, Crash, Row, schedule
+from tests.harness.growth import grow
 from tests.harness.operators import Operators
 from tests.harness.producer import Traffic
 from tests.harness.recovery import Positions
 from tests.harness.site import Site
-from tests.harness.verdict import Verdict, judge
+from tests.harness.verdict import SHOWN, Verdict, judge
 
 SLOWEST, FASTEST = 100.0, 2_000.0
 CALM_S = (0.5, 2.0)
@@ -42,6 +43,8 @@ class Plan:
     """Kinds of faults, a regular expression."""
     guarded: bool = False
     """On a Kafka that lets in only who may."""
+    grown: bool = False
+    """Whether the log grows to more partitions at the end."""
     fault_s: float = 12.0
     """What a fault is expected to take; the events are spread over all of them."""
 
@@ -131,6 +134,13 @@ def _drive(site: Site, result: Result, say: Say, progress: Progress) -> None:
     say("verifying")
     result.verdict = judge(site, traffic.acknowledged, operators)
     result.seconds["verdict"] = round(time.monotonic() - began, 1)
+    if plan.grown:
+        say(f"growing to {2 * site.partitions} partitions")
+        faults = grow(site, random.Random(f"{plan.seed}/grown"))
+        result.verdict.grown = len(faults)
+        result.verdict.details += faults[:SHOWN]
+        result.seconds["grown"] = round(time.monotonic() - began, 1)
+    result.verdict.fallen = sum(count for (_, code), count in site.fleet.exits.items() if code < 0)
 
 
 def _strike_all(crash: Crash, result: Result, say: Say) -> None:

@@ -90,6 +90,12 @@ class Site:
         self.fleet.start([self._process(EXTRA)])
         self.fleet.await_ready([EXTRA])
 
+    def start_generation(self, prefix: str) -> None:
+        """A worker and a materialiser on the topics of another prefix."""
+        own = {"topic_prefix": prefix, "archive": ""}
+        self.fleet.start([self._process("worker-3", **own), self._process("materialiser-3", **own)])
+        self.fleet.await_ready()
+
     def owned(self, worker: str) -> set[int]:
         """Partitions of the events topic."""
         return next((owned for name, owned in self._owners().items() if name == worker), set())
