@@ -8,7 +8,7 @@ import pytest
 from tests.harness.run import Plan, run
 
 QUICK = "^(worker killed|leading broker killed|transactional id taken|Redis emptied)$"
-SEED, EVENTS, FAULTS = 20, 20_000, 4
+SEED, EVENTS, FAULTS = 20, 8_000, 4
 FAULT_S = 16.0
 """About what one takes beside other tests; were it less, the traffic would grow until nobody keeps up with it."""
 

@@ -53,8 +53,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 def settings(secured: SecuredKafka, redis_url: str) -> Settings:
     """Topics of its own, which the operator creates, and the rights of every process."""
     made = new_settings(secured.brokers.bootstrap, redis_url, window_ms=500)
-    for process in PROCESSES:
-        secured.allow(process, rights(process, made.topic_prefix))
+    secured.allow_each({process: rights(process, made.topic_prefix) for process in PROCESSES})
     create_topics(as_user(made, secured, "operator"), partitions=2)
     return made
 
@@ -144,35 +143,43 @@ def test_the_rights_that_acls_prints_are_enough(
 
 
 @pytest.mark.parametrize(
-    ("process", "right"),
+    "lacking",
     [
-        ("worker", f"Write on topic {EPISODES}"),
-        ("worker", "Read on group hmx"),
-        ("worker", "Write on transactional id hmx-sessions-…"),
-        ("materialiser", f"Read on topic {EVIDENCE}"),
-        ("materialiser", "Describe on group hmx"),
-        ("service", f"Write on topic {EVENTS}"),
-        ("service", f"Read on topic {ARTIFACTS}"),
+        {
+            "worker": f"Write on topic {EPISODES}",
+            "materialiser": f"Read on topic {EVIDENCE}",
+            "service": f"Write on topic {EVENTS}",
+        },
+        {
+            "worker": "Read on group hmx",
+            "materialiser": "Describe on group hmx",
+            "service": f"Read on topic {ARTIFACTS}",
+        },
+        {"worker": "Write on transactional id hmx-sessions-…"},
     ],
+    ids=["of topics", "of groups and a topic", "of a transaction"],
 )
-def test_a_right_that_lacks_is_named(secured: SecuredKafka, pipeline: Pipeline, process: str, right: str) -> None:
-    operation, _, place = right.partition(" on ")
-    prefix = pipeline.settings.topic_prefix
-    (whole,) = (one for one in rights(process) if str(one).endswith(f"on {place}"))
-    secured.forbid(process, [whole._replace(name=prefix + whole.name, operations=(operation,))])
-    start(pipeline, secured, process, ready=False)
-    kind, name = place.rsplit(" ", 1)
-    told = f"{kind} {prefix}{name.rstrip('…')}"
+def test_a_right_that_lacks_is_named(secured: SecuredKafka, pipeline: Pipeline, lacking: dict[str, str]) -> None:
+    """Each process has a user of its own, and none waits for another."""
+    prefix, told = pipeline.settings.topic_prefix, {}
+    for process, right in lacking.items():
+        operation, _, place = right.partition(" on ")
+        (whole,) = (one for one in rights(process) if str(one).endswith(f"on {place}"))
+        secured.forbid(process, [whole._replace(name=prefix + whole.name, operations=(operation,))])
+        kind, name = place.rsplit(" ", 1)
+        told[process] = f"{kind} {prefix}{name.rstrip('…')}"
+    start(pipeline, secured, *lacking, ready=False)
 
-    def says() -> bool:
+    def says(process: str) -> bool:
         port = getattr(pipeline.settings, f"{process}_port")
         try:
             said = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=WAIT_S).text
         except httpx.HTTPError:
             said = ""
-        return told in said + pipeline.log(process) and "hmx acls" in said + pipeline.log(process)
+        return told[process] in said + pipeline.log(process) and "hmx acls" in said + pipeline.log(process)
 
-    await_true(says)
+    for process in lacking:
+        await_true(lambda process=process: says(process))
 
 
 def doctor(settings: Settings, process: str) -> dict[str, dict[str, Any]]:

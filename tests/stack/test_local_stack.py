@@ -280,10 +280,25 @@ def test_another_number_of_nodes_is_refused_on_the_same_data(tmp_path: Path) -> 
         kafka_servers(tmp_path, 3, lambda _: None)
 
 
-def test_any_cluster_id_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_cluster_id_will_do_and_only_the_first_cluster_of_a_version_costs_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars.classpath(lambda _: None)
+    fetched = list(jars.kafka_folder().glob("*.jar"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jars.kafka_folder().mkdir(parents=True)
+    for jar in fetched:
+        (jars.kafka_folder() / jar.name).symlink_to(jar)
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=b"\xfb" * 16))  # written, it begins like an option
-    kafka_servers(tmp_path, 1, lambda _: None)
-    assert (tmp_path / "kafka-1" / "meta.properties").exists()
+    made = []
+    for name in ("asked", "known"):
+        kafka_servers(tmp_path / name, 1, lambda _: None)
+        monkeypatch.setattr(subprocess, "run", None)
+        lines = (tmp_path / name / "kafka-1" / "meta.properties").read_text().splitlines()
+        told = dict(line.split("=") for line in lines if not line.startswith("#"))
+        assert len(told.pop("directory.id")) == 22
+        made.append((told, (tmp_path / name / "kafka-1" / "bootstrap.checkpoint").read_bytes()))
+    assert made[0] == made[1]
 
 
 def test_a_jar_with_other_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

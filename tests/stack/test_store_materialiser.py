@@ -94,7 +94,7 @@ def ends(settings: Settings, isolation: IsolationLevel = IsolationLevel.READ_COM
 
 @contextmanager
 def running(settings: Settings) -> Iterator[Materialiser]:
-    """Its loop in a thread; an error of the loop is the test's."""
+    """Its loop in a thread; an error of the loop is the test's. It looks for damage all the time, not once a second."""
     (port,) = free_ports(1)
     materialiser, stop = Materialiser(replace(settings, materialiser_port=port)), threading.Event()
     failures: list[BaseException] = []
@@ -106,13 +106,16 @@ def running(settings: Settings) -> Iterator[Materialiser]:
             failures.append(error)
 
     thread = threading.Thread(target=loop)
-    thread.start()
-    try:
-        yield materialiser
-    finally:
-        stop.set()
-        thread.join(ENOUGH_S)
-        assert not thread.is_alive()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("materialiser.CHECK_S", "materialiser.QUIET_CHECK_S", "partition_reader.POLL_S"):
+            patch.setattr(f"hmx_pipeline.store.{name}", 0.1)
+        thread.start()
+        try:
+            yield materialiser
+        finally:
+            stop.set()
+            thread.join(ENOUGH_S)
+            assert not thread.is_alive()
     assert failures == []
 
 

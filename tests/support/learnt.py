@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -60,3 +61,8 @@ def learnt_of(
         relations=[record for record in holds if record.kind is Kind.RELATION],
     )
     return learnt, {name: c.agent_id for name, c in own.items()}
+
+
+@cache
+def learnt_of_history() -> FingerprintContents:
+    return learnt_of(history())[0]

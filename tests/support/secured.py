@@ -13,7 +13,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -117,8 +117,12 @@ class SecuredKafka:
         admin.alter_user_scram_credentials([wanted], request_timeout=ANSWER_S)[user].result()
 
     def allow(self, user: str, rights: Iterable[Right]) -> None:
-        admin = self.admin
-        for future in admin.create_acls(bindings(user, rights), request_timeout=ANSWER_S).values():
+        self.allow_each({user: rights})
+
+    def allow_each(self, rights: Mapping[str, Iterable[Right]]) -> None:
+        """Of each user."""
+        admin, granted = self.admin, [one for user, theirs in rights.items() for one in bindings(user, theirs)]
+        for future in admin.create_acls(granted, request_timeout=ANSWER_S).values():
             future.result()
         time.sleep(0.3)  # the authorizer hears of it from the metadata log
 

@@ -39,13 +39,17 @@ def cache_folder() -> Path:
     return Path(base) / "hmx-pipeline"
 
 
+def kafka_folder() -> Path:
+    return cache_folder() / f"kafka-{KAFKA_VERSION}"
+
+
 def pinned(lock: Path = LOCK) -> list[Jar]:
     return [Jar(*re.split("[: ]", line)) for line in lock.read_text().splitlines()]
 
 
 def classpath(progress: Callable[[str], None]) -> str:
     """Returns the class path of a Kafka broker; reports downloads to `progress`."""
-    folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
+    folder = kafka_folder()
     make_folder(folder, "XDG_CACHE_HOME")
     jars = pinned()
     missing = [jar for jar in jars if not (folder / jar.filename).exists()]

@@ -20,6 +20,8 @@ from hmx_pipeline.local.process import Component, Probe, StackError, listening
 
 HEAP, SMALL_HEAP = "512m", "128m"
 MESSAGE_BYTES = 5_000_000  # outputs and dead letters reach 4 MB; topics set their own lower limits
+LEVELS = "bootstrap.checkpoint"
+"""The feature levels that a cluster of this version begins with."""
 INTERNAL_PARTITIONS = 8  # of the offsets and transaction topics; the default of 50 slows down the start
 
 SLACK_NS = "100000000"  # of a small broker, whose threads look five times a second whether anything has expired
@@ -73,9 +75,13 @@ def _identity(folder: Path, nodes: int) -> str:
             raise StackError(f"{folder} holds data of {known['nodes']} nodes, not {nodes}: delete it with --fresh")
         return str(known["id"])
     folder.mkdir(parents=True, exist_ok=True)
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    cluster = _new_id()
     path.write_text(json.dumps({"id": cluster, "nodes": nodes}))
     return cluster
+
+
+def _new_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 def _java(classpath: str, folder: Path, heap: str) -> tuple[str, ...]:
@@ -103,10 +109,20 @@ def _java(classpath: str, folder: Path, heap: str) -> tuple[str, ...]:
 
 
 def _format(java: tuple[str, ...], cluster: str, data: Path) -> None:
+    """Kafka's own tool is asked once per version: what it writes differs in ids only, and it costs a Java process."""
     formatted = data.with_suffix(".formatted")  # a marker file: interrupted formatting leaves files too
     if formatted.exists():
         return
     shutil.rmtree(data, ignore_errors=True)
+    levels = jars.kafka_folder() / LEVELS
+    if levels.exists():
+        data.mkdir()
+        shutil.copyfile(levels, data / LEVELS)
+        ids = {"cluster.id": cluster, "node.id": data.name.removeprefix("kafka-"), "directory.id": _new_id()}
+        text = "".join(f"{name}={value}\n" for name, value in {"version": 1, **ids}.items())
+        (data / "meta.properties").write_text(text)
+        formatted.touch()
+        return
     command = [
         *java,
         "kafka.tools.StorageTool",
@@ -119,6 +135,9 @@ def _format(java: tuple[str, ...], cluster: str, data: Path) -> None:
     if done.returncode != 0:
         raise StackError(f"Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
     formatted.touch()
+    aside = levels.with_name(f"{LEVELS}-{uuid.uuid4().hex}")  # others may be doing the same
+    shutil.copyfile(data / LEVELS, aside)
+    aside.replace(levels)
 
 
 def _properties(node: int, brokers: list[int], controllers: list[int], data: Path, small: bool) -> str:

@@ -57,23 +57,23 @@ def hook(name: str, **fields: Any) -> HookCall:
     return read({"session_id": "s1", "cwd": "/home/dev/shop", "hook_event_name": name, **fields})
 
 
-def real() -> list[Transcript]:
-    """Sessions without interruptions between two calls, which no hook tells."""
+@pytest.fixture(scope="module")
+def both() -> tuple[Events, Events]:
+    """Of an import and of hooks, of sessions without interruptions between two calls, which no hook tells."""
     found = list(transcripts_of(map(orjson.loads, data.lines("claude_code"))))[:40]
-    return [made for made in found if not any(b"Request interrupted" in line for line in made.written())]
+    files = [made for made in found if not any(b"Request interrupted" in line for line in made.written())]
+    return imported(files), hooked(files)
 
 
-def test_whole_transcripts_replayed_as_hooks_teach_what_their_import_teaches() -> None:
-    files = real()
-    found = learnt(imported(files))
+def test_whole_transcripts_replayed_as_hooks_teach_what_their_import_teaches(both: tuple[Events, Events]) -> None:
+    found = learnt(both[0])
     assert found
-    assert learnt(hooked(files)) == found
+    assert learnt(both[1]) == found
 
 
-def test_both_doors_give_what_was_said_and_done_the_same_ids() -> None:
-    files = real()
-    told = {event["event_id"] for event in hooked(files) if "session.ended" not in event["event_type"]}
-    assert told == {event["event_id"] for event in imported(files)}
+def test_both_doors_give_what_was_said_and_done_the_same_ids(both: tuple[Events, Events]) -> None:
+    told = {event["event_id"] for event in both[1] if "session.ended" not in event["event_type"]}
+    assert told == {event["event_id"] for event in both[0]}
 
 
 @pytest.mark.parametrize(

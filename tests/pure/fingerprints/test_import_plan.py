@@ -12,12 +12,12 @@ from hmx_pipeline.fingerprints.import_plan import UnreadableError, imports
 from hmx_pipeline.fingerprints.make import fingerprint
 from hmx_pipeline.intake.decode import Accepted, decode
 from hmx_pipeline.local.samples import EXPECTED
-from tests.support.learnt import history, learnt_of
+from tests.support.learnt import learnt_of, learnt_of_history
 
 
 @pytest.fixture(scope="module")
 def made() -> Fingerprint:
-    return fingerprint(learnt_of(history())[0], Tier.FULL)
+    return fingerprint(learnt_of_history(), Tier.FULL)
 
 
 def changed(made: Fingerprint, number: int, **fields: object) -> Fingerprint:
@@ -45,7 +45,7 @@ def test_active_artifacts_and_priors_are_given_to_whom_it_is_said(made: Fingerpr
 
 
 def test_a_tier_without_priors_gives_none() -> None:
-    compact = fingerprint(learnt_of(history())[0], Tier.COMPACT)
+    compact = fingerprint(learnt_of_history(), Tier.COMPACT)
     assert not [one for one in imports(compact, "newcomer") if one.pattern.startswith("x-hmx-priors")]
 
 
@@ -89,7 +89,7 @@ def test_content_that_no_pack_could_show_is_refused(made: Fingerprint) -> None:
 def test_whatever_is_compiled_can_be_imported_again() -> None:
     said = [orjson.loads(line) for line in EXPECTED.records if isinstance(decode(line), Accepted)]
     for tenant in sorted({each["tenant_id"] for each in said}):
-        learnt, _ = learnt_of(said, tenant)
+        learnt, _ = learnt_of([each for each in said if each["tenant_id"] == tenant], tenant)
         assert [one.pattern for one in learnt.artifacts if why_not(one.artifact_type, one.content)] == []
         made = fingerprint(learnt, Tier.FULL)
         active = [one.pattern for one in made.artifact_summaries.artifacts if one.status == "active"]
