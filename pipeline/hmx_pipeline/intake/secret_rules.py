@@ -110,7 +110,7 @@ _CARRIED: Final = [
     ),
     rule(  # machine h login n password x; enable secret 5 x
         r"(?:login|user|username|account)\s+[^\n ]+\s+pass|(?:password|secret)\s[0-9]\s|(?:requirepass|masterauth)\s",
-        rf"(?P<before>(?:\b(?:login|user(?:name)?|account)\s+\S{{1,200}}\s+pass(?:word|wd)?\s+|\b(?:password|secret) [0-9] |\b(?:requirepass|masterauth)\s+)){NEW}(?P<value>[^\s\"'<>]+)",
+        rf"(?P<before>(?:\b(?:login|user(?:name)?|account)\s+(?!(?:and|or)\s)\S{{1,200}}\s+pass(?:word|wd)?\s+|\b(?:password|secret) [0-9] |\b(?:requirepass|masterauth)\s+)){NEW}(?P<value>[^\s\"'<>]+)",
         _given,
     ),
     rule(  # ALTER USER n PASSWORD 'x', IDENTIFIED BY 'x'; not "no revision identified by 'x'"

@@ -106,7 +106,7 @@ LEFT = [
     "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: x", "- name: DB_PASSWORD\n  value: $(OTHER)", "| password | string | required |", "| token | OAuth2 |",
     'form.setPassword("Enter your password")', "kind: ConfigMap\ndata:\n  config: abcdef", "echo done | sudo tee /etc/x", "the password - at least 8 characters",
     "Passwort: mindestens 8 Zeichen", "das Passwort ist 8-stellig", "le mot de passe est obligatoire", "la contrase\u00f1a es incorrecta", "\u5bc6\u7801\uff1a\u5fc5\u586b",
-    "\u30d1\u30b9\u30ef\u30fc\u30c9\u306f8\u6587\u5b57\u4ee5\u4e0a", "a senha foi alterada em 2024", "zip -r a.zip src", "ENV PASSWORD_FILE /run/secrets/x",
+    "used for the username and password quoting", "\u30d1\u30b9\u30ef\u30fc\u30c9\u306f8\u6587\u5b57\u4ee5\u4e0a", "a senha foi alterada em 2024", "zip -r a.zip src", "ENV PASSWORD_FILE /run/secrets/x",
 ]  # fmt: skip
 
 
