@@ -23,7 +23,7 @@ from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.intake.decode import Accepted, decode
 from tests.support.growth import EVENT, contents, of_events, of_texts, texts
 from tests.support.records import event
-from tests.support.steps import Backtracking
+from tests.support.steps import Backtracking, Counted
 
 GROWTH = 5
 """Of steps, at most, where the input is four times as large."""
@@ -172,3 +172,4 @@ def test_the_counting_matcher_finds_what_the_engine_finds(text: str) -> None:
         found, walk = pattern.search(text), Backtracking(pattern)
         assert walk.steps(text, 0, len(text), anchored=False, full=False) > 0
         assert walk.ended == (found.end() if found else -1)
+        assert bool(Counted(pattern).search(text, 0, len(text) + 1)) == bool(found)  # an end beyond the text's

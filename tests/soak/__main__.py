@@ -24,6 +24,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 from hmx_pipeline.kafka.clients import plain_producer
+from hmx_pipeline.kafka.topic_files import KafkaUnreachableError
 from hmx_pipeline.local.process import StackError
 from hmx_pipeline.runtime.barriers import LackingError, wait_for_stages
 from hmx_pipeline.settings import Settings
@@ -49,7 +50,7 @@ class Soak:
         self._pipeline = pipeline
         self._seconds = seconds
         self._traffic = Traffic(seed=1)
-        self._redis = redis.Redis.from_url(settings.redis_url)
+        self._redis = redis.Redis.from_url(settings.redis_url, socket_timeout=60)  # it shares the processors
         self._over = threading.Event()
         self._readers = Readers(settings.service_url, self._over)
         self.samples: list[Sample] = []
@@ -153,7 +154,7 @@ class Soak:
     def _barriers(self) -> None:
         """Open segments speak, so that patterns have something to learn."""
         while not self._over.wait(BARRIER_S):
-            with suppress(LackingError):
+            with suppress(LackingError, KafkaUnreachableError):  # the next one follows
                 wait_for_stages(self._settings, BARRIER_S)
 
 

@@ -209,7 +209,9 @@ class Counted:
 
     def _count(self, text: Any, pos: int, end: int | None, *, anchored: bool, full: bool = False) -> None:
         if self._walk is not None and isinstance(text, str):
-            STEPS.count += self._walk.steps(text, pos, len(text) if end is None else end, anchored=anchored, full=full)
+            STEPS.count += self._walk.steps(
+                text, pos, len(text) if end is None else min(end, len(text)), anchored=anchored, full=full
+            )
 
     def match(self, text: Any, pos: int = 0, *end: int) -> Any:
         self._count(text, pos, *(end or (None,)), anchored=True)

@@ -87,8 +87,10 @@ _ENDS: Final = r"(?=[ \t\r]*(?:\n|\\n|\Z))"
 _SECRETIVE: Final = r"(?=\S{0,64}?[0-9])(?=\S{0,64}?[A-Za-z])\S{6}|\S{20}"
 _OWN: Final = rf"(?P<key>{_ANY_WORD}(?:_?[0-9]{{1,4}})?)"  # not TokenUsage: what follows is a name in a program
 _GENERIC: Final = r"(?P<key>[kKaAsSpP](?i:ey|uth|pi|alt|w)[\w-]{0,32}+)"
+_CELL: Final = 8
+"""Shorter cells of a table may well be names: `| token | OAuth2 |`."""
 _DASHES: Final = r"(?:(?<![\w-])|(?<=\\[abfnrtv]))--?"
-_TYPED: Final = r"(?:\s{0,4}:\s{0,4}[A-Za-z][\w.|]{0,32}(?:\[[\w., |\[\]]{0,32}\])?\s{0,4}(?==))?"
+_TYPED: Final = r"(?:\s{0,4}:\s{0,4}&?[A-Za-z][\w.|]{0,32}(?:\[[\w., |\[\]]{0,32}\])?\s{0,4}(?==))?"
 _OPENS: Final = rf"(?P<q>\"\"\"|'''|{_QUOTE})(?!(?P=q))(?:{_QUOTE}){{0,3}}"
 """One or several quotes, but not the two of an empty value."""
 _EQUALS: Final = rf"{_QUOTE}?\]?{_TYPED}\s*(?:[:!]?={{1,3}}>?|::?)\s*[bBfFuUrRN@$]{{0,2}}{_OPENS}"
@@ -139,6 +141,21 @@ _ASSIGNED: Final = [
         r"(?P<value>\S[^\n]*(?:\n(?P=indent)[ \t]+\S[^\n]*)*)",
         lambda match: not is_about(match["key"]),
     ),
+    _named(  # name: DB_PASSWORD\n  value: x
+        rf"{_SHAPED_KEY}\\*[\"']?[ \t\r]*[,\n]\s*\\*[\"']?(?i-u:value)",
+        rf"(?P<before>{_KEY}\\{{0,8}}[\"']?[ \t\r]{{0,9}}[,\n]\s{{0,40}}\\{{0,8}}[\"']?[vV]alue\\{{0,8}}[\"']?[ \t]{{0,9}}[:=][ \t]{{0,9}}(?P<q>\\{{0,8}}[\"'])?){NEW}(?P<value>[^\s\"'][^\n\"']*)",
+        _quoted_secret,
+    ),
+    _named(  # ENV DB_PASSWORD x, aws configure set aws_secret_access_key x
+        rf"(?:ENV|setx|set)\s+\S*{_SHAPED_KEY}[ \t]",
+        rf"(?P<before>\b(?:ENV|setx|config(?:ure)?\s{{1,9}}set)\s{{1,9}}[\w/.:@-]{{0,64}}?{_KEY}[ \t]{{1,9}}[\"']?){NEW}(?P<value>[^\s\"'`$-][^\s\"'`]*+)",
+        _bare_secret,
+    ),
+    _named(  # | password | x1y2z3 |, password -> x1y2z3
+        rf"{_SHAPED_WORD}[0-9_]*[\"'`*]*(?:[ \t]*\||\t|[ \t]+(?:->|→))",
+        rf"(?P<before>{_OWN}[\"'`*]{{0,3}}(?:[ \t]{{0,64}}\|[ \t]{{0,64}}|\t|[ \t]{{1,9}}(?:->|→)[ \t]{{1,9}})[\"'`*]{{0,3}}){NEW}(?P<value>(?={_SECRETIVE}){_VALUE})",
+        lambda match: len(match["value"]) >= _CELL and _mixed_secret(match),
+    ),
     _named(  # <password>x</password>, <string name="api_key">x</string>, <key>Password</key><string>x</string>
         rf"{_SHAPED_KEY}[^<>\n]*>",
         rf"(?P<before><[^<>\n]{{0,64}}?{_KEY}(?:[\s\"'/][^<>\n]{{0,200}})?>\s{{0,16}}(?:<!\[CDATA\[)?){NEW}(?P<value>[^<>\n]+)(?=<|\]\])",
@@ -187,8 +204,8 @@ _NEEDLES: Final = (
 )
 """For each word: a lower-case literal of texts that contain it, a check, and its pattern."""
 may_assign: Final = finder(
-    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|{ENTITIES}){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>)"
-    rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]",
+    rf"{_SHAPED_KEY}(?:(?:[^A-Za-z0-9\n]|{ENTITIES}){{0,24}}[:=>,]|\\*[\"'][^<>\n]*(?i-u:value)|\\*[\"']?[ \t\r]*\n\s*\\*[\"']?(?i-u:value)|[ \t]*\n?[:=>,]|[^<>\n]*>|[\"'`*]*[ \t]*(?:[|\t]|→))"
+    rf"|-[A-Za-z0-9_-]*{_SHAPED_KEY}[ \t]|(?:ENV|setx|set)\s+\S*{_SHAPED_KEY}[ \t]",
     strict=True,
 )
 """Returns True if a secret word stands where a rule expects it."""

@@ -19,7 +19,7 @@ WORDS: Final = (
 """Parts of names, in lower case."""
 _OF: Final = "|".join(
     f"(?<=(?i:{words})[pP])"
-    for words in ("db|my", "api|app|ftp|web", "user|root|smtp|mail|wifi", "admin|login|proxy|redis")
+    for words in ("db|my", "api|app|ftp|key|ssh|web", "user|root|smtp|mail|wifi", "admin|login|proxy|redis|store")
 )
 PASS: Final = rf"[pP](?:(?:(?<=(?<![A-Za-z])[pP])|{_OF})[aA][sS][sS]|(?<=[a-z]P)ass|(?<=(?<![A-Za-z])P)W)(?![A-Za-z])"
 """Matches `DB_PASS`, `smtpPass`, `dbpass`; not `passed`, `bypass`."""

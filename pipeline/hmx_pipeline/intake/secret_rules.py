@@ -13,7 +13,19 @@ from hmx_pipeline.intake.named_secret_rules import ASSIGNED_SHAPE, UNNAMED_ROUGH
 from hmx_pipeline.intake.scan import NEW, REDACTED, Rule, Work, any_case, finder, free, literal, rule
 from hmx_pipeline.intake.secret_names import OWNERS, WORDS, is_blank, is_code, is_keyed, is_random, is_sentence
 from hmx_pipeline.intake.secret_tokens import holds_token_in, without_tokens
-from hmx_pipeline.intake.spoken_secrets import CARD, CARD_SHAPE, PIN_SHAPE, SECRET, SECRET_SHAPE, is_card, is_told
+from hmx_pipeline.intake.spoken_secrets import (
+    ABROAD,
+    CARD,
+    CARD_SHAPE,
+    PIN_SHAPE,
+    SECRET,
+    SECRET_SHAPE,
+    TOLD_ABROAD,
+    TOLD_ABROAD_SHAPE,
+    is_card,
+    is_told,
+    is_told_abroad,
+)
 from hmx_pipeline.intake.spoken_secrets import WORDS as SPOKEN_WORDS
 
 _UNFOLDED: Final = 2
@@ -50,9 +62,11 @@ def _of_curl(before: str) -> bool:
     return _CURL.search(before, 1 + max(map(before.rfind, "\n|;"))) is not None
 
 
+_MANIFEST: Final = r"kind: [\"']?Secret[\"']?(?:[\s,\\]|$)"
+_is_manifest: Final = finder(_MANIFEST, strict=True)
 _CURL: Final = re.compile(r"\bcurl\b", re.ASCII)
-_AUTHORITY: Final = r":\\*/\\*/[^ \n/@\"'<>]*@"
-"""A URL's authority with a user."""
+_AUTHORITY: Final = r":\\*/\\*/[^ \n/@\"'<>]*(?::[^ \n@\"'<>]*)?@"
+"""A URL's authority with a user, whose password may hold a slash."""
 _HEADERS: Final = [*map(_header, ("authorization", "cookie", "api-key"))]
 _CARRIED: Final = [
     rule(r"(?i-u:bearer|ntlm|negotiate)\s", rf"(?P<before>(?:{any_case('bearer')}|(?i:ntlm|negotiate))\s+)(?=\S*[0-9]|\S{{20}})[\w.~+/=-]{{8,}}"),
@@ -65,7 +79,7 @@ _CARRIED: Final = [
         r"(?P<before>)(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----|PuTTY-User-Key-File-)"
         r"[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|---- END [A-Z0-9 ]*KEY ----|Private-MAC: ?\w*|\Z)",
     ),
-    rule(_AUTHORITY, rf"(?P<before>:\\{{0,8}}/\\{{0,8}}/[^\s/:@\"'<>]*+:){NEW}(?P<value>[^\s/@\"'<>]++)(?=@)", _given),
+    rule(_AUTHORITY, rf"(?P<before>:\\{{0,8}}/\\{{0,8}}/[^\s/:@\"'<>]*+:){NEW}(?P<value>[^\s/\"'<>]{{1,256}}(?=@)|(?![0-9]{{1,5}}[/?#])[^\s@\"'<>]{{1,256}}(?=@[\w.-]))", _given),
     rule(_AUTHORITY, rf"(?P<before>:\\{{0,8}}/\\{{0,8}}/){NEW}(?P<value>[^\s/:@\"'<>]{{16,}}+)(?=@)", lambda match: is_random(match["value"])),
     rule(
         r"(?i-u:[?&;]sig(?:nature)?=|-signature=)[A-Za-z0-9%/+_=-]{16}",
@@ -77,9 +91,10 @@ _CARRIED: Final = [
         lambda match: _given(match) and _of_curl(match.string[max(0, match.start() - 600) : match.start()]),
     ),
     rule(  # mysql -px, sshpass -p x, docker login -p x, redis-cli -a x, ldapsearch -w x, smbclient -U name%x
-        r"(?:(?:mysql|mariadb)[^\n]*\s-p[^ ]|sshpass\s|(?:docker|podman|helm)[^\n]* login [^\n]*-p|(?:mongo|az )[^\n]*\s-p|redis-cli[^\n]*\s-a|ldap[a-z]+\s[^\n]*\s-w|(?:smb|rpc|winexe|psexec)[^\n]*\s-U)",
+        r"(?:(?:mysql|mariadb)[^\n]*\s-p[^ ]|sshpass\s|(?:7z|cqlsh|cypher-shell)[^\n]*\s-p|(?:sqlcmd|zip|mosquitto|ipmitool)[^\n]*\s-P|http[^\n]*\s-a|(?:docker|podman|helm)[^\n]* login [^\n]*-p|(?:mongo|az )[^\n]*\s-p|redis-cli[^\n]*\s-a|ldap[a-z]+\s[^\n]*\s-w|(?:smb|rpc|winexe|psexec)[^\n]*\s-U)",
         rf"(?P<before>\b(?:(?:mysql|maria)\w*\b[^\n|;]{{0,200}}?\s-p|sshpass\s+-p\s*|(?:docker|podman|helm)\b[^\n|;]{{0,80}}?\blogin\b[^\n|;]{{0,200}}?\s-p[ =]?"
-        r"|(?:mongo\w*|az)\b[^\n|;]{0,200}?\s-p[ =]?|redis-cli\b[^\n|;]{0,200}?\s-a\s+|ldap\w+\b[^\n|;]{0,200}?\s-w\s+"
+        r"|(?:mongo\w*|az)\b[^\n|;]{0,200}?\s-p[ =]?|(?:7z\w?|cqlsh|cypher-shell)\b[^\n|;]{0,200}?\s-p\s?|(?:sqlcmd|zip|unzip|mosquitto_\w+|ipmitool)\b[^\n|;]{0,200}?\s-P\s+"
+        r"|\bhttps?\b[^\n|;]{0,80}?\s-a\s+[\w.@-]{1,64}:|redis-cli\b[^\n|;]{0,200}?\s-a\s+|ldap\w+\b[^\n|;]{0,200}?\s-w\s+"
         rf"|(?:smb|rpc|winexe|psexec)\w*\b[^\n|;]{{0,200}}?\s-U\s+[\"']?[^\s%\"']+%)){NEW}{_ARGUMENT}",
         _given,
     ),
@@ -94,16 +109,31 @@ _CARRIED: Final = [
         _given,
     ),
     rule(  # machine h login n password x; enable secret 5 x
-        r"(?:login|user|account)\s+[^\n ]+\s+pass|(?:password|secret)\s[0-9]\s",
-        rf"(?P<before>(?:\b(?:login|user|account)\s+\S{{1,200}}\s+pass(?:word|wd)?\s+|\b(?:password|secret) [0-9] )){NEW}(?P<value>[^\s\"'<>]+)",
+        r"(?:login|user|username|account)\s+[^\n ]+\s+pass|(?:password|secret)\s[0-9]\s|(?:requirepass|masterauth)\s",
+        rf"(?P<before>(?:\b(?:login|user(?:name)?|account)\s+(?!(?:and|or)\s)\S{{1,200}}\s+pass(?:word|wd)?\s+|\b(?:password|secret) [0-9] |\b(?:requirepass|masterauth)\s+)){NEW}(?P<value>[^\s\"'<>]+)",
         _given,
     ),
     rule(  # ALTER USER n PASSWORD 'x', IDENTIFIED BY 'x'; not "no revision identified by 'x'"
         r"(?i-u:password|identified\s+(?:with\s+[!-~]+\s+)?(?:by|as)(?:\s+password)?)(?:\s|=|\()+N?(?:\\*[\"']|&#3[49];|&quot;|&apos;)",
-        r"(?P<before>(?i:\bpassword|(?P<thing>\b(?:revision|resource|object|record|element|entity|item)\s{1,9})?\bidentified\s{1,9}(?:with\s{1,9}[!-~]{1,40}\s{1,9})?(?:by|as)(?:\s{1,9}password)?)[\s=(]{1,16}N?\\{0,16}(?P<q>[\"']|&#3[49];|&quot;|&apos;))"
+        r"(?P<before>(?i:\b(?:(?:set|with)_?)?password|(?P<thing>\b(?:revision|resource|object|record|element|entity|item)\s{1,9})?\bidentified\s{1,9}(?:with\s{1,9}[!-~]{1,40}\s{1,9})?(?:by|as)(?:\s{1,9}password)?)[\s=(]{1,16}N?\\{0,16}(?P<q>[\"']|&#3[49];|&quot;|&apos;))"
         + NEW
         + r"(?P<value>[^\n\"']+?)(?=\\{0,16}(?P=q))",
         lambda match: not (match["thing"] or is_blank(match["value"]) or is_sentence(match["value"])),
+    ),
+    rule(  # requests.get(url, auth=("n", "x")), HTTPBasicAuth('n', 'x')
+        r"(?i-u:auth)(?:=\(|\()\s*[\"']",
+        rf"(?P<before>(?i:auth)=?\(\s{{0,9}}(?P<q>[\"'])[^\"'\n]{{0,80}}(?P=q),\s{{0,9}}(?P<p>[\"'])){NEW}(?P<value>[^\n\"']+)(?=(?P=p))",
+        _given,
+    ),
+    rule(  # echo x | sudo -S, echo n:x | chpasswd, echo x | docker login --password-stdin
+        r"echo\s[^\n|]*\|[^\n]*(?:sudo\s[^\n]*-S|chpasswd|-stdin|with-token)",
+        rf"(?P<before>\becho\s{{1,9}}(?:-[en]\s{{1,9}})?[\"']?(?:[\w.-]{{1,64}}:)?){NEW}(?P<value>[^\s\"'|$`]+)(?=[\"']?\s{{0,9}}\|\s{{0,9}}(?:sudo\s[^\n|]{{0,80}}?-S|(?:sudo\s{{1,9}})?chpasswd|[^\n|]{{0,200}}?(?:-stdin|with-token)))",
+        _given,
+    ),
+    rule(  # a manifest's values, before or after its kind
+        _MANIFEST,
+        rf"(?P<before>(?m:^)(?P<indent>[ \t]{{0,16}})(?:stringData|data):[ \t]*\n(?P=indent)[ \t]+[\w.-]{{1,200}}:[ \t]+){NEW}(?P<value>\S[^\n]*(?:\n(?P=indent)[ \t]+\S[^\n]*)*)",
+        lambda match: _is_manifest(match.string),
     ),
     rule(
         r"(?i-u:ConvertTo-SecureString)\s",
@@ -112,25 +142,33 @@ _CARRIED: Final = [
 ]  # fmt: skip
 _COMMANDS: Final = (
     "-----BEGIN", "---- BEGIN", "PuTTY", "sig=", "ignature=", "curl ", "sshpass", "edis-cli", "docker login", "podman login", "helm registry",
-    "mysql -", "mysqldump -", "mysqladmin -", "mariadb -", "mongo -", "mongosh -", "ldapsearch -", "smbclient", "IDENTIFIED ", "identified by", "identified with", "SecureString",
+    "az login ", "7z ", "cqlsh ", "cypher-shell ", "sqlcmd ", "zip -", "mosquitto_", "ipmitool ", "http -a", "https -a", "auth=(", "Auth(",
+    "requirepass ", "masterauth ", "sudo -S", "chpasswd", "-stdin", "with-token", "mysql -", "mysqldump -", "mysqladmin -", "mariadb -", "mongo -", "mongosh -", "ldapsearch -", "smbclient", "IDENTIFIED ", "identified by", "identified with", "SecureString",
     "ntlm ", "NTLM ", "egotiate ", "/p:",
 )  # fmt: skip
 """Literals of commands and statements that carry a secret."""
-_PASSED: Final = r"(?i-u:pass)(?:[0-9_-][A-Za-z0-9_-]*)?(?:[ \]]*=|\\*[\"'>\]]|\\\\)|(?:_PASS|[pP]ass)[ \]]*:|PASS[ \]]+:|-(?:pass|auth|key|pw)[ =]"
+_PASSED: Final = r"(?i-u:pass)(?:[0-9_-][A-Za-z0-9_-]*)?(?:[ \]]*=|\\*[\"'>\]]|\\\\)|(?:_PASS|[pP]ass)[ \]]*:|PASS[ \]]+:|-(?:(?:key|store)?pass|auth|key|pw)[ =]"
 """Matches `DB_PASS=x`, `"pass2": "x"`, `--pass x`; not `PASS: test_login`."""
 
 
 # --- quick checks --------------------------------------------------------------------------------------------------
 
-_WIDE: Final = r"\x{FF10}-\x{FF19}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{1D400}-\x{1D7FF}"
-_INVISIBLE: Final = r"\x{AD}\x{180E}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2064}\x{FEFF}"
+_WIDE: Final = r"\x{24B6}-\x{24E9}\x{FF10}-\x{FF19}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{1D400}-\x{1D7FF}"
+_INVISIBLE: Final = r"\x{AD}\x{34F}\x{180E}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{206F}\x{FE00}-\x{FE0F}\x{FEFF}\x{E0000}-\x{E01EF}"
 _ODD_LETTERS: Final = rf"[{_WIDE}]|[A-Za-z0-9][{_INVISIBLE}][A-Za-z0-9_-]"
 """Full-width or mathematical letters, and invisible characters between letters."""
-_spelled_oddly: Final = finder(rf"[{_INVISIBLE}\x{{FF01}}-\x{{FF5E}}\x{{1D400}}-\x{{1D7FF}}]", strict=True)
-_UNSEEN: Final = dict.fromkeys(
-    (0xAD, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF)
+_spelled_oddly: Final = finder(
+    rf"[{_INVISIBLE}\x{{24B6}}-\x{{24E9}}\x{{FF01}}-\x{{FF5E}}\x{{1D400}}-\x{{1D7FF}}]", strict=True
 )
-_TOLD: Final = [rule(SECRET_SHAPE, SECRET, is_told), rule(CARD_SHAPE, CARD, is_card)]
+_UNSEEN: Final = dict.fromkeys((
+    0xAD, 0x34F, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10),
+    0xFEFF, *range(0xE0000, 0xE01F0),
+))  # fmt: skip
+_TOLD: Final = [
+    rule(SECRET_SHAPE, SECRET, is_told),
+    rule(TOLD_ABROAD_SHAPE, TOLD_ABROAD, is_told_abroad),
+    rule(CARD_SHAPE, CARD, is_card),
+]
 SUSPICIOUS: Final = (
     *(f"(?i-u:{word})" for word in (*WORDS, *SPOKEN_WORDS)),
     *map(literal, _COMMANDS),
@@ -141,20 +179,21 @@ SUSPICIOUS: Final = (
     _ODD_LETTERS,
     PIN_SHAPE,
     CARD_SHAPE,
+    ABROAD,
     r"\\\\u",  # JSON in a string may escape the letters of a word
 )
 suspicious: Final = finder(*SUSPICIOUS)
 """Returns True if an event's dump may contain a secret besides tokens; most do not."""
 FIRST_LOOK: Final = (
     rf"(?i-u:(?:api|private|{OWNERS})[ _-]?key|secret|token|cred[es]|cookie|bearer|authorization|contrasena|pwd"
-    r"|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]]))|-(?:pass|auth|key|pw)[ =]",
+    r"|pass(?:[cpw0-9_-]|[ \]]*[=:\"'>\\\]]))|-(?:(?:key|store)?pass|auth|key|pw)[ =]",
     UNNAMED_ROUGHLY,
     f"({'|'.join(map(literal, _COMMANDS))})",
-    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, r"\\\\u",
+    r"[bB]asic [A-Za-z0-9+/]{8}", _AUTHORITY, PIN_SHAPE, CARD_SHAPE, ABROAD, _MANIFEST, r"\\\\u",
 )  # fmt: skip
 """Patterns of a single scan that most events pass: what a dump contains if `suspicious` matches. They need few
 automaton states, which fit into a processor's cache."""
-_other_letters: Final = finder(f"[{_WIDE}{_INVISIBLE}]")
+_other_letters: Final = finder(_ODD_LETTERS)
 
 
 def in_other_letters(dump: bytes) -> bool:
@@ -172,8 +211,8 @@ def doubtful(text: str, *, tokens: bool = True) -> bool:
 
 
 _carries: Final = finder(
-    *map(literal, (*_COMMANDS, "bearer", "Bearer", "BEARER", "SSWORD", "ssword", "secret ", "SECRET ", "p:", "pass:", "PASS:")),
-    r"-(?:pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
+    _MANIFEST, *map(literal, (*_COMMANDS, "bearer", "Bearer", "BEARER", "SSWORD", "ssword", "secret ", "SECRET ", "p:", "pass:", "PASS:")),
+    r"-(?:(?:key|store)?pass|auth|key|pw)[ =]", r"[bB]asic[ \t]", r"(?i-u:ntlm|negotiate|identified)\s", _AUTHORITY, strict=True,
 )  # fmt: skip
 """Returns True if a text names a command, statement or protocol that carries a secret."""
 _may_assign: Final = finder(ASSIGNED_SHAPE, *(rule.shape for rule in _HEADERS), strict=True)

@@ -11,7 +11,9 @@ _WORDS: Final = (
     "(?i:pass(?:word|phrase|code|wd)|pin(?: code| number)?|secret(?: key)?|token|credential|(?:api|access)[ _-]?key)"
 )
 _OF: Final = "(?i: (?:for|of|to|on|in|at|from) )"
-_IS: Final = "(?:(?i: (?:is|was|are|will be)(?: (?:now|still|currently|simply|just|set to))?):?|['’]s| to| ?[:=])"
+_IS: Final = (
+    "(?:(?i: (?:is|was|are|will be)(?: (?:now|still|currently|simply|just|set to))?):?|['’]s| to| ?:?=| ?:| [-–—])"
+)
 _TOLD: Final = rf"(?P<word>{_WORDS})s?(?:{_OF}[^\s]+(?: [^\s]+){{0,4}}?| \([^\s)]{{1,64}}\))?(?P<is>{_IS})[ \n]{{1,4}}"
 """Matches `the password for the staging database is now …`."""
 _QUOTE: Final = "[\"'“‘]"
@@ -66,6 +68,16 @@ _LONG: Final = 8
 _DIGITS: Final = 4
 _CREDENTIAL: Final = re.compile(rf".*\b{_WORDS}s?(?:{_OF}.*)?", re.ASCII)
 
+ABROAD: Final = "(?i-u:mot de passe|senha|kennwort|passwort|contrase)|密[码碼]|口令|パスワード"
+_ABROAD: Final = (
+    r"(?:(?i:mot de passe|senha|kennwort|passwort|contrase[nñ]a)(?: [^\s:=：]{1,24}){0,5}?|密[码碼]|口令|パスワード)"
+    r"[\"'`*]{0,3}(?: {0,4}[:=：-]| (?:ist|lautet|est|es|é)(?= )| {0,4}[はが是为為]) {0,4}[\"'`*“«「『]{0,3}"
+)
+TOLD_ABROAD_SHAPE: Final = rf"(?:{ABROAD})[^\n]*[0-9!@#$%^&*+~]"
+TOLD_ABROAD: Final = re.compile(rf"(?P<before>{_ABROAD})(?P<value>[!#-&+-;=?-_a-~]{{6,200}})", re.ASCII)
+"""In the other languages that memory understands."""
+_WORD: Final = re.compile(r"[A-Za-z./:_-]*[.!,;:]?|[0-9][0-9.,:/-]*[A-Za-z-]*[.!,;:]?", re.ASCII)
+
 CARD_SHAPE: Final = (
     r"(?-u:\b)(?:[2-6][0-9]{3}[ -]?[0-9]{4}[ -]?[0-9]{4}[ -]?[0-9]{1,4}(?:[ -]?[0-9]{1,3})?"
     r"|3[47][0-9]{2}[ -]?[0-9]{6}[ -]?[0-9]{5})(?-u:\b)"
@@ -84,7 +96,7 @@ def is_told(match: re.Match[str]) -> bool:
     low = value.lower()
     if " " in value and not match["quote"]:  # a passphrase, or a sentence about one
         return _is_own(match) and not any(said in _STATES or said.endswith(_STATE_ENDS) for said in low.split()[1:])
-    assigned = match["is"].lstrip()[:1] in ":=t"  # such as `changed the password to`
+    assigned = match["is"].lstrip()[:1] in ":=t-–—"  # such as `changed the password to`
     if low in _STATES or _TECHNICAL.fullmatch(low) or (assigned and word in low):
         return False
     digits = any(map(str.isdecimal, value))
@@ -100,6 +112,10 @@ def is_told(match: re.Match[str]) -> bool:
     return (word.startswith("pass") and _MIXED.search(value) is not None) or (
         _is_own(match) and not low.endswith(_STATE_ENDS) and _ENDS.match(match.string, match.end()) is not None
     )
+
+
+def is_told_abroad(match: re.Match[str]) -> bool:
+    return _WORD.fullmatch(match["value"]) is None
 
 
 def _is_own(match: re.Match[str]) -> bool:

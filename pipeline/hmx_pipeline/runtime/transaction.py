@@ -305,7 +305,10 @@ class Transactions:
             return RefusalError(refused)
         if reason.fatal() or reason.code() in FENCED:
             return FencedError(where)
-        self._producer.poll(0)  # an earlier delivery error explains later failures
+        try:
+            self._producer.poll(0)  # an earlier delivery error explains later failures
+        except KafkaException as fatal:  # which it raises itself
+            return FencedError(f"{where}: {fatal.args[0].str()}")
         first = self._failure or reason
         if refused := denied(first, f"a topic that {self._stage.name} writes"):
             return RefusalError(refused)

@@ -81,6 +81,19 @@ FOUND = [
     "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44={}", "pass\u200bword={}", '"password"\uff1a"{}"', 'password: str = "{}"', "redis://:{}@cache:6379/0",
     "--db-password '{}'", "X-Auth-Token: {}", "kubectl --token={}", "client-key-data: {}", "_auth = {}", "signing_key: {}",
     "user:me password:{} host:h", "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44\uff1a{}",
+    "postgres://app:p@ss{}@db:5432/shop", "postgres://app:ab/{}=@db/shop", "rediss://:{}/x@cache/0", "amqp://a:{}@mq//v",
+    "- name: DB_PASSWORD\n  value: {}", '- name: API_TOKEN\n  value: "{}"', "name: API_TOKEN, value: {}", "key: password\nvalue: {}",
+    "ENV DB_PASSWORD {}", "setx API_KEY {}", "aws configure set aws_secret_access_key {}", "npm config set //r.io/:_authToken {}",
+    "keytool -storepass {} -alias x", "SSHPASS={} sshpass -e ssh h", "| password | {} |", "| API token | `{}` |", "password\t{}", "password -> {}",
+    "Password - {}", "password := `{}`", 'let password: &str = "{}";', 'user.setPassword("{}")', "b.withPassword('{}')",
+    'requests.get(url, auth=("u", "{}"))', "HTTPBasicAuth('u', '{}')", "echo {} | sudo -S apt update", "echo 'root:{}' | sudo chpasswd",
+    "echo {} | docker login -u u --password-stdin r.io", "az login --service-principal -u u -p {} -t t", "sqlcmd -S h -U sa -P {}", "zip -P {} a.zip f",
+    "7z x a.7z -p{}", "cqlsh -u u -p {}", "http -a user:{} https://x.org", "requirepass {}", "masterauth {}", "username admin, password {}",
+    "das Passwort f\u00fcr die Datenbank ist {}.", "Kennwort: {}", "le mot de passe est {}", "Mot de passe : {}", "la contrase\u00f1a es {}", "contrase\u00f1a: {}",
+    "a senha \u00e9 {}", "senha={}", "\u6570\u636e\u5e93\u7684\u5bc6\u7801\u662f {}", "\u5bc6\u7801\uff1a{}", "\u5bc6\u78bc: {}", "\u53e3\u4ee4\uff1a{}",
+    "\u30d1\u30b9\u30ef\u30fc\u30c9\u306f{}\u3067\u3059", "\u30d1\u30b9\u30ef\u30fc\u30c9\uff1a{}",
+    "pass\u2066word={}", "pass\ufe0fword={}", "pass\u034fword={}", "pass\U000e0020word={}", "\u24df\u24d0\u24e2\u24e2\u24e6\u24de\u24e1\u24d3={}",
+    "kind: Secret\ndata:\n  config: {}\n  more: x", "data:\n  config: {}\nkind: Secret",
 ]  # fmt: skip
 LEFT = [
     '"token_type": "bearer"', "mysqld --password-file /run/secrets/db", "def login(user: str, password: str) -> Token:",
@@ -89,6 +102,11 @@ LEFT = [
     "DB_PASS=$DB_PASS", "tokenizer: cl100k_base", "sha256:" + "0123456789abcdef" * 4, "sk-estimator-doc-link", "token_endpoint: https://id.example.org/token",
     "Source(secrets_dir=_secrets_dir or self.secrets_dir)", "secret:my-app-config", "kwargs['password'] = settings_dict['PASSWORD']", "passwd = conn_params.get('password', '')",
     "FATAL: Can't locate revision identified by 'ae1027a6acf3'", "no resource identified by \"a1f0-22\" was found",
+    "see http://localhost:5173/@vite/client", "https://h:${PORT}/@scope/x", "npm i https://registry.example.org:8443/@scope/pkg", "mail a@b.org, https://x.org:443",
+    "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: x", "- name: DB_PASSWORD\n  value: $(OTHER)", "| password | string | required |", "| token | OAuth2 |",
+    'form.setPassword("Enter your password")', "kind: ConfigMap\ndata:\n  config: abcdef", "echo done | sudo tee /etc/x", "the password - at least 8 characters",
+    "Passwort: mindestens 8 Zeichen", "das Passwort ist 8-stellig", "le mot de passe est obligatoire", "la contrase\u00f1a es incorrecta", "\u5bc6\u7801\uff1a\u5fc5\u586b",
+    "used for the username and password quoting", "\u30d1\u30b9\u30ef\u30fc\u30c9\u306f8\u6587\u5b57\u4ee5\u4e0a", "a senha foi alterada em 2024", "zip -r a.zip src", "ENV PASSWORD_FILE /run/secrets/x",
 ]  # fmt: skip
 
 
