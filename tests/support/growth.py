@@ -145,7 +145,7 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
     from hmx_pipeline.contracts.evidence import Segment, Step
     from hmx_pipeline.intake import pack_echo, secret_rules
     from hmx_pipeline.languages import cues
-    from hmx_pipeline.packs import assembly_strategies, near_duplicates, render, rendered, tokens
+    from hmx_pipeline.packs import assembly_strategies, excerpt, near_duplicates, render, rendered, tokens
     from hmx_pipeline.retrieval import fit, paraphrase, retrieval_plan, searchable, terms, times
     from hmx_pipeline.segments import action_names as verbs
     from hmx_pipeline.segments import (
@@ -192,10 +192,11 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         claims.policy_claim, searchable.is_courtesy, terms.words, terms.terms, terms.shapes, terms.masks, times.mention,
         pack_echo.own_words, commands.simple_commands, commands.whole_line, commands.wordlike, commands.is_option,
         commands.quoted, render.marked, near_duplicates.mark, near_duplicates.words, near_duplicates.folded,
-        tokens.estimate,
+        tokens.estimate, excerpt.pieces,
     )  # fmt: skip
     return {
         **{f"{one.__module__.removeprefix('hmx_pipeline.')}.{one.__name__}": whole(one) for one in plain},
+        "excerpt.excerpt": lambda text: excerpt.excerpt(text, dict.fromkeys(terms.terms(text), 1), len(text) // 2),
         "shown.again": lambda text: rendered.again(text, 3, 10**12),
         "normal.touches": lambda text: normal_forms.touches(text, "uses", text, plural=True),
         "endings.names_it": endings.names_it,

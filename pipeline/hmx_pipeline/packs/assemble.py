@@ -4,7 +4,7 @@ The same request on the same state gives the same pack; the caller fills in `ass
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from hmx_pipeline.compiler.knowledge.authority import authority_of, why
 from hmx_pipeline.contracts.canonical import canonical_json
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.limits import PACK_BYTES, PACK_DROPS
-from hmx_pipeline.contracts.options import Section, SourceType
+from hmx_pipeline.contracts.options import Filling, Section, SourceType
 from hmx_pipeline.contracts.pack import (
     AssemblyMetadata,
     ContextPack,
@@ -35,6 +35,7 @@ from hmx_pipeline.packs.before_call import before_call
 from hmx_pipeline.packs.budget import Allocation, Offer, allocate
 from hmx_pipeline.packs.candidates import EntryCandidate, FaintCandidate, SaidElsewhere, duplicates, folds
 from hmx_pipeline.packs.decision_constraints import decision_constraints
+from hmx_pipeline.packs.excerpt import LongMessage
 from hmx_pipeline.packs.explain import Drop, Offered, explained
 from hmx_pipeline.packs.markdown import EMPTY, as_text
 from hmx_pipeline.packs.pack_query import PackQuery, asked
@@ -102,7 +103,8 @@ def _spread(
     told, told_by = SaidElsewhere(tellers, ask.request.query), set[tuple[str, str, str]]()
     standing = [each for each in tellers if each.always]
     for rule, ordered in found.items():
-        kept, dropped, by = _sift(ordered, standing if SourceType.EPISODE in rule.section.permitted else (), told)
+        beside = standing if SourceType.EPISODE in rule.section.permitted else ()
+        kept, dropped, by = _sift(ordered, beside, told, _short if ask.request.fill is Filling.RELEVANT else _whole)
         offers.append(Offer(rule.section, section_weight(ask.priors, rule.section, rule.weight), kept))
         drops += dropped
         told_by |= by
@@ -118,7 +120,10 @@ def timed(pack: ContextPack, milliseconds: float, now_ms: int) -> ContextPack:
 
 
 def _sift(
-    ordered: Sequence[EntryCandidate], standing: Sequence[EntryCandidate], told: SaidElsewhere
+    ordered: Sequence[EntryCandidate],
+    standing: Sequence[EntryCandidate],
+    told: SaidElsewhere,
+    shown_as: Callable[[EntryCandidate], EntryCandidate],
 ) -> tuple[list[EntryCandidate], list[Drop], set[tuple[str, str, str]]]:
     """Split a section's candidates: entries, drops (excluded, or duplicates), and the keys of the
     candidates that made others duplicates. Repetitions of one event become one entry."""
@@ -144,11 +149,21 @@ def _sift(
         drops.append(Drop(near[i], DropReason.DUPLICATE, f"{near[first].source_id} says the same"))
     gone = instead.keys() | (repeated.keys() - shown.keys())
     kept = [
-        _again(each, [near[j] for j in shown[i]]) if i in shown else each
+        _again(shown_as(each), [near[j] for j in shown[i]]) if i in shown else shown_as(each)
         for i, each in enumerate(near)
         if i >= len(standing) and i not in gone
     ]
     return sorted(kept, key=_ORDER) if shown else kept, drops, by - {each.key for each in kept}
+
+
+def _short(each: EntryCandidate) -> EntryCandidate:
+    """Show a long message by its excerpt."""
+    text = next(each.lines.shorter(), None) if isinstance(each.lines, LongMessage) else None
+    return each if text is None else replace(each, text=text, tokens=estimate(text))
+
+
+def _whole(each: EntryCandidate) -> EntryCandidate:
+    return each
 
 
 def _again(each: EntryCandidate, members: Sequence[EntryCandidate]) -> EntryCandidate:

@@ -10,6 +10,7 @@ import msgspec
 from hmx_pipeline.contracts.options import Section, SourceType
 from hmx_pipeline.contracts.pack import DropReason, Provenance
 from hmx_pipeline.contracts.safe_text import as_data
+from hmx_pipeline.packs.excerpt import LongMessage
 from hmx_pipeline.packs.near_duplicates import Mark, alike, folded, in_order, mark, near, told, words
 from hmx_pipeline.packs.shorter import EntryLines
 from hmx_pipeline.retrieval.score import Components, Made
@@ -93,8 +94,8 @@ class EntryCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
     """True if it was cut; its text ends with the marker."""
     mark: Mark | None = None
     """The near duplicate mark of `said`, if known already."""
-    lines: EntryLines | None = None
-    """The lines of what was learnt, which may be left out where the budget is small."""
+    lines: EntryLines | LongMessage | None = None
+    """The lines of what was learnt, which may be left out where the budget is small; or what a long message has."""
 
     @property
     def key(self) -> tuple[str, str, str]:

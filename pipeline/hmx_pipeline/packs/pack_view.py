@@ -31,6 +31,7 @@ from hmx_pipeline.packs.rendered import episode, kept
 from hmx_pipeline.packs.workflow_hints import workflow_hints
 from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
 from hmx_pipeline.retrieval.paraphrase import nearness
+from hmx_pipeline.retrieval.related_words import UNIT
 from hmx_pipeline.retrieval.rerank import reranked
 from hmx_pipeline.retrieval.retrieval_plan import ARTIFACTS, EPISODES
 from hmx_pipeline.retrieval.score import FoundSource, MemorySnapshot, artifact_components, document_scores, instant
@@ -62,6 +63,8 @@ class PackView:
     """True if the request includes what is no guidance."""
     asked: frozenset[str]
     """Stems of the question."""
+    weights: Mapping[str, int]
+    """The same with the related stems."""
     fails: bool
     """True if it is about a failure."""
 
@@ -110,7 +113,8 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
             _weighed(ask, ledger, one, one.source.artifact_id, instant(one.source.created_at)) for one in artifacts
         )
     asked, fails = frozenset(ask.plan.terms), ask.plan.classification.intent == "failure"
-    return PackView(artifacts, episodes, known, schema, hints, precedents, values, diagnoses, asked, fails)
+    weights = {each.stem: each.share for each in ask.plan.related} | dict.fromkeys(asked, UNIT)
+    return PackView(artifacts, episodes, known, schema, hints, precedents, values, diagnoses, asked, weights, fails)
 
 
 def _weighed(

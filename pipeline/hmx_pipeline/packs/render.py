@@ -32,11 +32,13 @@ _DATE: Final = len("2026-03-14")
 Shown = TypeVar("Shown", bound=BaseModel)
 
 
-def episode(document: Document) -> str:
-    """Render with the day, and with the actor unless the text begins with a name."""
-    text, actor = (" ".join(said.split()) for said in (document.text, document.actor))
-    named = speaker_of(text) or f"{text}:".startswith(f"{actor}:")
-    said = text if named else f"{actor}: {text}"
+def episode(document: Document, part: str | None = None) -> str:
+    """Render with the day, and with the actor unless the text begins with a name. `part`: an excerpt of the text, to
+    stand for it."""
+    text = " ".join(document.text.split()) if part is None else part
+    actor = " ".join(document.actor.split())
+    named = speaker_of(text) or text == actor or text.startswith(f"{actor}:")
+    said = text if named else f"{(part and speaker_of(document.text)) or actor}: {text}"
     return f"{day(document.at)} {as_data(said)}"
 
 

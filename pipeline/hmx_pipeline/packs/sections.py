@@ -23,6 +23,7 @@ from hmx_pipeline.contracts.options import Kind, Section, SourceType
 from hmx_pipeline.contracts.pack import DropReason, Provenance
 from hmx_pipeline.packs import render, rendered, skills
 from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandidate, Scored
+from hmx_pipeline.packs.excerpt import LONG, LongMessage
 from hmx_pipeline.packs.pack_view import PackView
 from hmx_pipeline.packs.rendered import RenderedEntry
 from hmx_pipeline.packs.shorter import EntryLines
@@ -115,7 +116,7 @@ def _procedures(view: PackView) -> Found:
 def _episodes(view: PackView) -> Found:
     """Messages and decisions."""
     section = Section.EPISODES
-    return (_offered(_episode, section, one) for one in view.episodes if one.source.role in _SPOKEN)
+    return (_offered(_episode, section, view, one) for one in view.episodes if one.source.role in _SPOKEN)
 
 
 def _workflow(view: PackView) -> Found:
@@ -133,7 +134,7 @@ def _workflow(view: PackView) -> Found:
 def _evidence(view: PackView) -> Found:
     """Observations: errors, failed actions, feedback, changes."""
     section = Section.EVIDENCE
-    return (_offered(_episode, section, one) for one in view.episodes if one.source.role not in _SPOKEN)
+    return (_offered(_episode, section, view, one) for one in view.episodes if one.source.role not in _SPOKEN)
 
 
 SECTIONS: Final = (
@@ -236,7 +237,7 @@ def _artifact(
     )
 
 
-def _episode(section: Section, scored: Scored[Document]) -> EntryCandidate:
+def _episode(section: Section, view: PackView, scored: Scored[Document]) -> EntryCandidate:
     source = scored.source
     told = rendered.kept(scored.made, rendered.episode, source)
     return _candidate(
@@ -249,6 +250,7 @@ def _episode(section: Section, scored: Scored[Document]) -> EntryCandidate:
         session_id=source.session_id,
         at=source.at,
         asks=source.actor == USER and source.role is Role.MESSAGE,
+        lines=LongMessage(source, view.weights, told) if told.tokens > LONG else None,
     )
 
 
@@ -266,7 +268,7 @@ def _candidate(
     at: int = 0,
     asks: bool = False,
     always: bool = False,
-    lines: EntryLines | None = None,
+    lines: EntryLines | LongMessage | None = None,
 ) -> EntryCandidate:
     assert source_type in section.permitted
     # What does not help is compared with nothing.

@@ -183,7 +183,7 @@ def test_caps_hold_and_the_count_of_drops_stays_whole() -> None:
 
 @pytest.mark.requirement("C-25")
 def test_a_pack_has_at_most_256_kb() -> None:
-    pack = ask(fetched(distinct(400, 150)), token_budget=1_000_000)
+    pack = ask(fetched(distinct(400, 150)), token_budget=1_000_000, fill="budget")
     assert PACK_BYTES * 0.9 < len(pack.to_json()) <= PACK_BYTES
     assert pack.token_budget.dropped_count == 400 - len(pack.entries)
     assert sum(e.token_estimate for e in pack.entries) == pack.token_budget.used
