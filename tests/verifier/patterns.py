@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from pydantic import ValidationError
@@ -24,7 +24,7 @@ from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.knowledge.knowledge_records import records
 from hmx_pipeline.compiler.knowledge.scopes import scope_key, scope_of
-from hmx_pipeline.compiler.registry import KINDS, knows, speaks, whole
+from hmx_pipeline.compiler.registry import KINDS, knows, speaks, states, whole
 from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, TenantSettings, evidence_key
 from hmx_pipeline.contracts.evidence import Pattern as Name
@@ -88,9 +88,8 @@ class Pattern:
     rulings: list[tuple[int, tuple[Ruling, ...]]] = field(default_factory=list)
     """What operators have ruled on its records: all that counts from which offset on."""
     forgets: bool = False
-    """An erasure took something that it rests on, and it has not spoken since."""
-    claimed: bool = False
-    """Likewise, where a session turned out to be somebody's."""
+    """An erasure took something that it rests on, or a session turned out to be somebody's, and it has not spoken
+    since."""
     forgot: set[int] = field(default_factory=set)
     """Offsets of the records with which it spoke after an erasure: nothing that it had said stays."""
     maker: "Pattern | None" = None
@@ -167,6 +166,11 @@ class Pattern:
         known = [rulings for offset, rulings in self.rulings if offset < before]
         return known[-1] if known else ()
 
+    def cites(self, ids: Set[str]) -> bool:
+        """Whether an operator has stated something that rests on one of these contributions."""
+        known = self.ruled(ENDLESS) if ids and self.rulings else ()
+        return any(not ids.isdisjoint(one.stated.source_memory_ids) for one in known if one.stated is not None)
+
     @property
     def forgot_at(self) -> set[int]:
         """Likewise, of whatever makes it too."""
@@ -241,6 +245,9 @@ class Patterns:
         """Of each tenant, by id and partition."""
         self._cuts: dict[str, dict[str, int]] = {}
         """By tenant, before when nothing of a class stays."""
+        self._claims: dict[str, dict[str, tuple[str, list[tuple[int, int]]]]] = {}
+        """By tenant and evidence key, the id of a contribution whose session was somebody's only later, and from which
+        offset on it was known when the name was appended; 0 once the contribution has lost its place."""
         self._named: dict[str, str] = {}
         """The subject that each kept contribution names, by evidence key."""
         self._subjects: dict[str, list[tuple[int, int]]] = {}
@@ -343,19 +350,27 @@ class Patterns:
             if loser[1] == key:
                 return
             self._lose(row.offset, *loser)
-        pattern.heard.append((row.offset, key, row.value or b""))
-        self._relist(row.offset, pattern, key, row.value)
-        if key not in pattern.kept:
-            self._place(pattern, key)
-        self._bytes[pattern.tenant_id] += len(contribution.to_json()) - self._sizes.get(key, 0)
-        self._sizes[key] = len(contribution.to_json())
-        self._speak_later(pattern)
-        self._name(row.offset, pattern.tenant_id, key, contribution.subject)
+        self._hear(row.offset, pattern, contribution)
         while self._bytes.total() > PARTITION_CONTRIBUTION_BYTES:
             self.counts["contribution_out_of_partition"] += 1
             fullest = min(self._bytes, key=lambda tenant: (-self._bytes[tenant], tenant))
             _, highest, owner = self._highest(fullest)
             self._lose(row.offset, owner, highest)
+
+    def _hear(self, offset: int, pattern: Pattern, contribution: Contribution) -> None:
+        key, value = evidence_key(contribution), contribution.to_json()
+        pattern.heard.append((offset, key, value))
+        self._relist(offset, pattern, key, value)
+        if key not in pattern.kept:
+            self._place(pattern, key)
+        self._bytes[pattern.tenant_id] += len(value) - self._sizes.get(key, 0)
+        self._sizes[key] = len(value)
+        self._speak_later(pattern)
+        self._name(offset, pattern.tenant_id, key, contribution.subject)
+        if contribution.claimed_at:
+            own = self._claims.setdefault(pattern.tenant_id, {})
+            _, known = own.setdefault(key, (contribution.contribution_id, []))
+            known.append((offset, contribution.claimed_at))
 
     def _is_somebodys(self, offset: int, contribution: Contribution) -> bool:
         """Whether it names nobody and its session names somebody. The first that names one ends what came before."""
@@ -365,12 +380,23 @@ class Patterns:
             self.counts["contribution_of_somebody"] += 1
             return True
         claimed = sorted(k for k, (_, whose) in own.items() if contribution.subject and not whose)
+        told = {each: orjson.loads(own[each][0].last()[each]) for each in claimed}
+        ids = {each["contribution_id"] for each in told.values()}
         stale = {name for each in claimed for name in self._compiled_with(own[each][0])}
+        stale |= {
+            name for name, one in self.patterns.items() if one.tenant_id == contribution.tenant_id and one.cites(ids)
+        }
         for each in claimed:
-            self._lose(offset, own.pop(each)[0], each)
+            one = own.pop(each)[0]
+            if states(split_key(one.text)[0]):
+                self._hear(offset, one, _place_of(told[each], contribution))
+                own[each] = (one, contribution.subject)
+            else:
+                self._lose(offset, one, each)
             self.counts["contribution_claimed"] += 1
         for name in stale:
-            self.patterns[name].forgets = self.patterns[name].claimed = True
+            self._speak_later(self.patterns[name])
+            self.patterns[name].forgets = True
         pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
         self._sessions[session] = {**own, evidence_key(contribution): (pattern, contribution.subject)}
         return False
@@ -422,6 +448,8 @@ class Patterns:
         self._bytes[pattern.tenant_id] -= self._sizes.pop(key)
         self._speak_later(pattern)
         self._name(offset, pattern.tenant_id, key, "")
+        if key in (own := self._claims.get(pattern.tenant_id, {})):
+            own[key][1].append((offset, 0))
 
     def _name(self, offset: int, tenant_id: str, key: str, subject: str) -> None:
         """A tenant's first contribution that names a subject, and its last, change whose word its statements are."""
@@ -625,8 +653,19 @@ class Patterns:
         for each in () if scope_of(name.key)[0] else [one for one in evidence if one.subject]:
             own = self.patterns.get(join_key(tenant_id, join_key(name.type, scope_key(each.subject, name.key))))
             back |= {one.record_id for one in (own.ruled(spoke) if own else ()) if one.verb != "confirm"}
-        found = records(evidence, name, under, rulings=rulings, trust=trust, team=team, taken_back=back)
+        claimed = self._claimed(tenant_id, spoke) if rulings else {}
+        found = records(
+            evidence, name, under, rulings=rulings, trust=trust, team=team, taken_back=back, claimed=claimed
+        )
         return {record.record_id: record.to_json() for record in found}
+
+    def _claimed(self, tenant_id: str, before: int) -> dict[str, int]:
+        """The contributions whose sessions were somebody's only later, as was known before that offset → when."""
+        last = {
+            name: [at for offset, at in known if offset < before][-1:]
+            for name, known in self._claims.get(tenant_id, {}).values()
+        }
+        return {name: at for name, found in last.items() for at in found if at}
 
     def _erase(self, row: Row, erased: Erased, partitions: int) -> None:
         """As if what it takes had never come: whatever was compiled with it is compiled anew, with the next record."""
@@ -745,13 +784,17 @@ class Patterns:
         pattern.speak_at = None
         if pattern.forgets:
             pattern.forgot.add(offset)
-            if pattern.claimed and pattern.rulings and not pattern.evidence(offset):
-                stay = tuple(one for one in pattern.ruled(offset + 1) if one.stated is None)
-                pattern.rulings.append((offset, stay))
-                self._undecide(name)
-            pattern.forgets = pattern.claimed = False
+            pattern.forgets = False
         decided = pattern.archived or pattern.gifts or pattern.ruled(offset + 1)
         pattern.forgotten = pattern.forgotten or not (pattern.kept or decided)
+
+
+def _place_of(told: dict[str, Any], named: Contribution) -> Contribution:
+    """A statement of a session that turned out to be somebody's says nothing until it comes again."""
+    spared = ("body", "source_events", "tags", "lineage_tags", "tellers", "salience", "outcome")
+    place = {name: value for name, value in told.items() if name not in spared}
+    claimed_at = named.claimed_at or named.first_at
+    return Contribution.model_validate({**place, "withdrawn": True, "subject": named.subject, "claimed_at": claimed_at})
 
 
 def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:

@@ -60,7 +60,8 @@ class Segments:
     """Of one session."""
 
     __slots__ = (
-        "_closed", "_counts", "_head", "_open", "_session_id", "_steps", "_tenant_id", "dirty", "speaks_at", "subject",
+        "_closed", "_counts", "_head", "_open", "_session_id", "_steps", "_tenant_id", "claimed_at", "dirty",
+        "speaks_at", "subject",
     )  # fmt: skip
 
     def __init__(self, tenant_id: str, session_id: str, counts: Counter[str]) -> None:
@@ -75,6 +76,8 @@ class Segments:
         """When it tells what was stated since it last spoke."""
         self.subject = ""
         """The first that an event of the session names."""
+        self.claimed_at = 0
+        """When that was appended, unless it was the session's first event."""
 
     @property
     def ended(self) -> bool:
@@ -161,9 +164,9 @@ class Segments:
                 return said
         return None
 
-    def claimed(self, subject: str) -> list[Said]:
+    def claimed(self, subject: str, at: int) -> list[Said]:
         """Now it is known whose the session is: what has been said is said again, as the subject's."""
-        self.subject = subject
+        self.subject, self.claimed_at = subject, at
         found: list[Said] = []
         for spoken in reversed(self._closed):
             if spoken.steps:
@@ -179,6 +182,7 @@ class Segments:
             segment_id=spoken.segment_id,
             steps=steps,
             subject=self.subject,
+            claimed_at=self.claimed_at,
         )
 
     def _speak(self, spoken: Spoken, steps: tuple[Step, ...], of: Callable[[str], bool] = lambda _: True) -> list[Said]:

@@ -442,7 +442,7 @@ class Reference:
         if (session.segments.subject in ("", NOBODY_KNOWN) or index == 0) and (named := named_subject(event)):
             if index:
                 claims = min(max(session.newest, event.instant) // 1_000_000, self.made.clock + CLOCK_SKEW_MS)
-            self._say(session.segments.claimed(named))
+            self._say(session.segments.claimed(named, event.row.at if index else 0))
         value = episode(event, self._partition, index, session.run, late, session.segments.subject, claims)
         self.made.episodes.append(Episode(event.row.offset, session.key, value))
         self._outcome(event.row.offset, LATE if late else RELEASED)

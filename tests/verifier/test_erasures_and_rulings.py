@@ -9,13 +9,15 @@ import pytest
 
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, mark_of
+from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
 from hmx_pipeline.contracts.retention import DAY_MS, Retention
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
-from hmx_pipeline.intake.control_records import barrier, erase, retaining, ruling
+from hmx_pipeline.intake.control_records import barrier, erase, retaining, ruling, setting
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
+from hmx_pipeline.stages.claimed_evidence import ClaimedEvidence
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.stages.tenant_rules import TenantRules
 from hmx_pipeline.topology import KNOWLEDGE
@@ -132,6 +134,32 @@ def test_they_agree_on_what_operators_rule(strict: bool) -> None:
     report = verified(laid_out(paced(events, decided), dice), dice, strict=strict)
     assert not report.faults
     assert report.compared["knowledge records"] > 30
+
+
+def corrected(dice: random.Random, *, team: bool = False) -> list[Sent]:
+    """What turns out to be somebody's, before that and long after; some of it rests on other sessions, too."""
+    events = told(10)
+    late = {one["session_id"] for one in events if one.get("metadata", {}).get("subject_id") == "late"}
+    unnamed = [one | {"metadata": {}} for one in events]
+    made = rulings([one for one in unnamed if one["session_id"] in late], dice, 9) + rulings(unnamed, dice, 12)
+    stated = [one for one in made if one.stated is not None]
+    decided = [(n * len(events) // 5, "ruling", ruling(one, 0)) for n, one in enumerate(stated)]
+    if team:
+        decided.append((0, "tenant", setting(TenantSettings(tenant_id="acme", sharing="team"), 0, START_MS)))
+    return paced(events, decided)
+
+
+@BOTH
+@pytest.mark.parametrize("team", [False, True], ids=["subjects", "team"])
+def test_they_agree_on_corrections_of_what_turns_out_to_be_somebodys(team: bool, strict: bool) -> None:
+    dice = random.Random(10)
+    assert not verified(laid_out(corrected(dice, team=team), dice), dice, strict=strict).faults
+
+
+def test_a_stage_that_shares_a_correction_of_what_is_somebodys_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClaimedEvidence, "of", lambda *_: {})
+    dice = random.Random(10)
+    assert verified(laid_out(corrected(dice), dice), dice).faults
 
 
 def test_they_agree_where_a_pattern_has_room_for_few_rulings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,5 +119,6 @@ def _about(segment: Segment, pattern: Pattern, last_at: int, **said: Any) -> Con
         agent_id=segment.agent_id,
         first_at=first_at,
         last_at=last_at,
+        claimed_at=segment.claimed_at,
         **said,
     )

@@ -116,6 +116,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: tuple[Step, ...]
     subject: str = ""
     """The first subject of its session."""
+    claimed_at: int = 0
+    """As of a contribution."""
 
     @property
     def whose(self) -> str:
@@ -131,6 +133,13 @@ class Pattern(NamedTuple):
     @property
     def text(self) -> str:
         return join_key(self.type, self.key)
+
+
+_PLACE: Final = (
+    "contribution_id", "tenant_id", "pattern_type", "pattern_key", "session_id", "segment_id", "agent_id", "first_at",
+    "last_at",
+)  # fmt: skip
+"""Fields that a contribution keeps whatever it says."""
 
 
 class Contribution(Model):
@@ -162,6 +171,8 @@ class Contribution(Model):
     """The agents of the typed events that this rests on, unless all are the segment's agent."""
     salience: Annotated[Unit | None, Field(exclude_if=lambda salience: salience is None)] = None
     """The mean of what its events say of their own salience; None if none does."""
+    claimed_at: Annotated[int, Field(exclude_if=not_)] = 0
+    """Append time of the event that named its session's subject, if the session had spoken before; else 0."""
 
     def __hash__(self) -> int:
         """Hash what tells it from other contributions and from its own corrections, so that results of functions on
@@ -176,6 +187,14 @@ class Contribution(Model):
         """Return a copy with more fields in its body."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return Contribution.model_construct(**{**fields, "body": {**self.body, **more}})
+
+    def claimed_by(self, other: "Contribution") -> "Contribution":
+        """Return what is left of it once a contribution has named its session's subject: its place, until it comes
+        again. A session that came back named tells no append time."""
+        place = {name: getattr(self, name) for name in _PLACE}
+        return Contribution(
+            **place, withdrawn=True, subject=other.subject, claimed_at=other.claimed_at or other.first_at
+        )
 
     @cached_property
     def size(self) -> int:

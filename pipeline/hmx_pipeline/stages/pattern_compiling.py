@@ -113,7 +113,7 @@ class PatternCompiling:
         if state.forgets:  # a new chain begins, whose first version follows none
             buried = [*state.older, *([state.said.artifact.artifact_id] if state.said is not None else [])]
             self._bury(tx, tenant_id, buried, trace)
-            state = state.model_copy(update={"said": None, "older": [], "forgets": False, "claimed": False})
+            state = state.model_copy(update={"said": None, "older": [], "forgets": False})
         unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[LastPublished | None, list[Artifact]]:
@@ -149,8 +149,6 @@ class PatternCompiling:
         self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str
     ) -> None:
         tenant_id, pattern = split_pattern(key)
-        if state.claimed and not evidence:  # what operators stated about it was made from what somebody said
-            state = state.model_copy(update={"rulings": [each for each in state.rulings if each.stated is None]})
         unchanged: tuple[PublishedRecords, list[KnowledgeRecord], list[str]] = (
             PublishedRecords(state.records, state.withdrawn),
             [],
@@ -161,7 +159,17 @@ class PatternCompiling:
             under, trust = self._maps.under(tenant_id), self._maps.trust(tenant_id)
             team = self._maps.is_team(tenant_id)
             back = self._taken_back(tx, tenant_id, pattern, evidence)
-            now = records(evidence, pattern, under, rulings=state.rulings, trust=trust, team=team, taken_back=back)
+            claimed = self._maps.claims.of(tenant_id)
+            now = records(
+                evidence,
+                pattern,
+                under,
+                rulings=state.rulings,
+                trust=trust,
+                team=team,
+                taken_back=back,
+                claimed=claimed,
+            )
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
         known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
@@ -177,7 +185,7 @@ class PatternCompiling:
             tx.count("knowledge_erased")
         if state.forgets:
             known = known._replace(withdrawn=[])
-            state = state.model_copy(update={"forgets": False, "claimed": False})
+            state = state.model_copy(update={"forgets": False})
         said = (left and (known.records or known.withdrawn)) or state.rulings
         kept = {"records": known.records, "withdrawn": known.withdrawn, "speak_at": None, "trace": ""}
         tx.put(key, state.model_copy(update=kept) if said else None)

@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from operator import not_
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -42,6 +41,7 @@ from hmx_pipeline.contracts.limits import (
     TENANT_DECISIONS,
 )
 from hmx_pipeline.contracts.ruling import Ruling
+from hmx_pipeline.stages.claimed_evidence import ClaimedEvidence
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.erased_evidence import ErasedEvidence, ErasureState
 from hmx_pipeline.stages.fair_shares import FairShares
@@ -73,8 +73,6 @@ class PatternState(Model):
 
     forgets: bool = False
     """True if an erasure took evidence: the next time it is compiled, nothing of what it said before stays."""
-    claimed: Annotated[bool, Field(exclude_if=not_)] = False
-    """True if it forgets because a session has got its subject, and with it what was taken for everybody's."""
     rulings: list[Ruling] = Field(default_factory=list)
     """What operators ruled on its knowledge records: one ruling per record, in log order."""
 
@@ -197,6 +195,7 @@ class Maps(TenantRules):
         self._highest: dict[str, list[tuple[int, str]]] = {}
         """Tenant at its bound → heap of negated ranks, with stale entries."""
         self.erased = ErasedEvidence()
+        self.claims = ClaimedEvidence()
         self.sessions = SessionEvidence(self.of_tenant)
         self._decided: Counter[str] = Counter()
         """Encoded tenant → number of patterns."""
@@ -327,6 +326,9 @@ class Maps(TenantRules):
                 self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
                 if (old is not None and old.evidence) or (new is not None and new.evidence):
                     self._follow_made(key, new)
+                before, after = (state.rulings if state is not None else [] for state in (old, new))
+                if before is not after:
+                    self.claims.follow_rulings(key, before, after)
                 self._follow_pending(key, pending=new is not None and new.speak_at is not None)
             case "b":
                 if new is not None and new.speaking is not None:
@@ -346,6 +348,7 @@ class Maps(TenantRules):
     def _follow(self, pattern: str, key: str, old: Contribution | None, new: Contribution | None) -> None:
         entries, ranks = self._maps.setdefault(pattern, {}), self._ranks.setdefault(pattern, [])
         self.reach.change(pattern, old, new)
+        self.claims.follow(old, new)
         for one, by in ((old, -1), (new, 1)):
             if one is not None:
                 self._bytes.add(one.tenant_id, by * one.size)

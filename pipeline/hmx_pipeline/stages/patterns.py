@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from hmx_pipeline.compiler.imported_artifacts import added
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
-from hmx_pipeline.compiler.registry import KINDS, founds, knows, whole
+from hmx_pipeline.compiler.registry import KINDS, founds, knows, states, whole
 from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.erasure import ErasureMark, covered
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
@@ -125,15 +125,20 @@ class PatternsFold:
 
     def _claim(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         """Take back what its session said while nobody knew whose it is. What is still known of it comes again with
-        its subject; what was published with it is not to be found any more."""
+        its subject; what was published with it, or stated instead, is not to be found any more. Statements keep their
+        places, which say to what rests on them when they were claimed."""
         keys = self._maps.sessions.unnamed(contribution.tenant_id, contribution.session_id)
         stale = {each for key in keys for each in self._compiling.spoken_with(pattern_of(key))}
         for key in keys:
-            self._compiling.put(tx, key, None, trace)
+            known: Contribution = tx.get(key)
+            stale.update(self._maps.claims.resting_on(known.contribution_id))
+            kept = known.claimed_by(contribution) if states(known.pattern_type) else None
+            self._compiling.put(tx, key, kept, trace)
             tx.count("contribution_claimed")
         for pattern in sorted(stale):
+            self._compiling.speak_later(tx, pattern, trace)
             state: PatternState = tx.get(pattern)
-            tx.put(pattern, state.model_copy(update={"forgets": True, "claimed": True}))
+            tx.put(pattern, state.model_copy(update={"forgets": True}))
 
     def _control(self, tx: Tx, control: EvidenceControl) -> None:
         tx.count("control")

@@ -77,14 +77,14 @@ class Segmenting:
                 return SessionState(
                     cursor, touched, following, session.segment_id, first, session.agent_id, True, closed, trace,
                     session.nbytes + size, session.traced, session.closed_bytes, session.subject,
-                    session.speak_at or _speak_at(tx.clock, step, ends=ends),
+                    session.speak_at or _speak_at(tx.clock, step, ends=ends), session.claimed_at,
                 ), step  # fmt: skip
             session = self._close(tx, name, _replace(session, trace=trace), step.index)
         begun = attempt(tx, "step_not_mined", SegmentHead(last_at=step.at, events=1), open_head, step)
         return SessionState(
             cursor, touched, begun, step.event_id, step.index, agent_id, True, session.closed, trace,
             session.nbytes + size, session.traced, session.closed_bytes, session.subject,
-            _speak_at(tx.clock, step, ends=begun.ended),
+            _speak_at(tx.clock, step, ends=begun.ended), session.claimed_at,
         ), step  # fmt: skip
 
     def pass_by(self, tx: Tx, name: str, session: SessionState) -> SessionState:
@@ -134,13 +134,14 @@ class Segmenting:
                 return self._again(tx, name, session, _replace(segment, steps=(*steps, step)), at)
         return None
 
-    def claimed(self, tx: Tx, name: str, session: SessionState, subject: str) -> SessionState:
-        """Return the session once its subject is known: what its segments have contributed is this subject's."""
-        session = _replace(session, subject=subject)
-        for at, first in enumerate(reversed(session.closed), 1):
+    def claimed(self, tx: Tx, name: str, session: SessionState, subject: str, at: int) -> SessionState:
+        """Return the session once its subject is known: what its segments have contributed is this subject's. `at`:
+        `claimed_at`."""
+        session = _replace(session, subject=subject, claimed_at=at)
+        for place, first in enumerate(reversed(session.closed), 1):
             segment: Segment | None = tx.get(segment_key(name, first)).segment
             if segment is not None:
-                session = self._again(tx, name, session, _replace(segment, subject=subject), at)
+                session = self._again(tx, name, session, _replace(segment, subject=subject, claimed_at=at), place)
         open_record: SegmentRecord | None = tx.get(segment_key(name, session.segment_first))
         if session.head is not None and open_record is not None and open_record.said:
             session = self.contribute_open(tx, name, session)
@@ -233,5 +234,6 @@ def _open_segment(tx: Tx, name: str, session: SessionState, end: int) -> Segment
         agent_id=session.agent_id,
         segment_id=session.segment_id,
         subject=session.subject,
+        claimed_at=session.claimed_at,
         steps=tuple(trace.step for trace in traces if trace.step is not None and trace.step.index < end),
     )

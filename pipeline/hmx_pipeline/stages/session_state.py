@@ -59,6 +59,8 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The first subject that its events name."""
     speak_at: int = 0
     """Clock at which the open segment contributes what was stated since it last did; 0: nothing was."""
+    claimed_at: int = 0
+    """Append time of the event that named its subject, if others came before; else 0."""
 
 
 class BufferedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

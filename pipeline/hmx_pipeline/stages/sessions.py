@@ -387,7 +387,8 @@ class SessionsFold:
             if session.cursor.index:
                 latest = max(session.cursor.newest, accepted.instant) // NS_PER_MS
                 claims = min(latest, tx.clock + CLOCK_SKEW_MS)
-            session = self._segmenting.claimed(tx, name, session, named)
+            named_at = arrival.log_time if session.cursor.index else 0
+            session = self._segmenting.claimed(tx, name, session, named, named_at)
         if offset in tx.refused:  # the event has waited, otherwise it would have been rejected before
             record = Record(partition, offset, arrival.log_time, None, None, ())  # its dead letter has no bytes
             self.reject(tx, record, Rejection(Reason.OUTPUT_REFUSED))

@@ -113,6 +113,13 @@ def _to_speak(key: str, value: bytes) -> bytes:
     return orjson.dumps({**orjson.loads(value), "speak_at": 0}) if _is_procedure(key) else value
 
 
-FORMATS: Final = Formats(4, ({"m": _without_old_evidence, "p": _to_speak}, {}))
-"""The last step changes nothing: older releases do not know the subjects, owners, settings and rulings in the state."""
+def _without_claim(_: str, value: bytes) -> bytes:
+    """Drop a mark of patterns whose evidence was claimed; contributions say now when they were."""
+    fields = orjson.loads(value)
+    return orjson.dumps({name: fields[name] for name in fields if name != "claimed"}) if "claimed" in fields else value
+
+
+FORMATS: Final = Formats(4, ({"m": _without_old_evidence, "p": _to_speak}, {}, {"p": _without_claim}))
+"""The second step changes nothing: older releases do not know the subjects, owners, settings and rulings in the
+state."""
 STATE_FORMAT: Final = FORMATS.current

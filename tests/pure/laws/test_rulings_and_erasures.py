@@ -14,12 +14,13 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
+from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.headers import origin_of
 from hmx_pipeline.contracts.keys import partition_of, session_key, tenant_partition
 from hmx_pipeline.contracts.limits import WINDOW_MS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.intake.control_records import erase, ruling, tick
+from hmx_pipeline.intake.control_records import erase, ruling, setting, tick
 from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
 from hmx_pipeline.stages.fold import Output
 from hmx_pipeline.stages.patterns import PatternsFold
@@ -28,9 +29,14 @@ from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, sig
 from tests.support.records import START_MS, LogRecord, event
 from tests.support.sessions import interleaved
 
-SAYINGS = ("Our database is Postgres.", "Our database is MySQL.", "My home address is 12 Oak Street.", "We use Redis.")
+SAYINGS = (
+    "Our database is Postgres.", "Our database is MySQL.", "My home address is 12 Oak Street.",
+    "We switched from Postgres to MySQL.", "We use Redis.",
+)  # fmt: skip
 WHOSE = ("", "ada", "bob", "")
 SESSIONS = 12
+LATE = range(4, 8)
+"""The sessions whose first message names nobody."""
 ERASED = [
     (ErasedScope.TENANT, ""), (ErasedScope.SUBJECT, "ada"), (ErasedScope.SUBJECT, "bob"),
     *((ErasedScope.SESSION, f"s{n}") for n in range(SESSIONS)),
@@ -54,11 +60,19 @@ class Decided(NamedTuple):
     """How many steps ago the operator looked."""
 
 
-Step = Said | Erased | Decided
+class Shared(NamedTuple):
+    team: bool
+
+
+Step = Said | Erased | Decided | Shared
 SAID = st.builds(Said, st.integers(0, SESSIONS - 1), st.sampled_from(SAYINGS))
 DECIDED = st.builds(Decided, st.sampled_from(RulingVerb), st.integers(0, 30), st.integers(0, 2))
 STEPS = st.lists(
-    st.one_of(SAID, SAID, DECIDED, st.builds(Erased, st.integers(0, len(ERASED) - 1))), min_size=4, max_size=16
+    st.one_of(
+        SAID, SAID, DECIDED, st.builds(Erased, st.integers(0, len(ERASED) - 1)), st.builds(Shared, st.booleans())
+    ),
+    min_size=4,
+    max_size=16,
 )
 
 
@@ -78,6 +92,9 @@ class Logs:
                     scope, name = ERASED[step.what]
                     asked = Erasure(erasure_id=f"e{n}", tenant_id="acme", scope=scope, name=name, at=at)
                     self._append(erase(asked, 0), at, *range(partitions))
+                case Shared():
+                    sharing = TenantSettings(tenant_id="acme", sharing="team" if step.team else "subjects")
+                    self._append(setting(sharing, 0, at), at, tenant_partition("acme", partitions))
                 case Decided():
                     self._decide(step, known[max(0, n - step.lag)], at)
             self._pass(at, f"b{n}")
@@ -97,7 +114,8 @@ class Logs:
             log.append(signed(value, partition, len(log), at - START_MS))
 
     def _say(self, step: Said, at: int) -> None:
-        name, number, whose = f"s{step.session}", self._spoken[step.session], WHOSE[step.session % len(WHOSE)]
+        name, number = f"s{step.session}", self._spoken[step.session]
+        whose = WHOSE[step.session % len(WHOSE)] if number or step.session not in LATE else ""
         self._spoken[step.session] += 1
         content, names = {"role": "user", "text": step.text}, {"user_id": whose} if whose else {}
         made = event(name, number, at=at, content=content, metadata=names, timestamp=format_ms(at))
@@ -114,8 +132,7 @@ class Logs:
         self._append(ruling(made, 0), at, tenant_partition("acme", len(self._logs)))
 
     def _known(self) -> list[dict[str, Any]]:
-        last = {output.key: output.value for output in patterns(self.as_they_came()).on(KNOWLEDGE)}
-        return [orjson.loads(value) for value in last.values() if value]
+        return spoken(patterns(self.as_they_came()))
 
     def contributed(self) -> list[list[Output]]:
         return [run(lambda: sessions_fold(len(self._logs)), log).on(EVIDENCE) for log in self._logs]
@@ -135,9 +152,21 @@ def patterns(outputs: Sequence[Output]) -> Ran:
     return run(PatternsFold, log)
 
 
+def spoken(ran: Ran) -> list[dict[str, Any]]:
+    """The records that the topic is left with."""
+    last = {output.key: output.value for output in ran.on(KNOWLEDGE)}
+    return [orjson.loads(value) for value in last.values() if value]
+
+
+def shown(ran: Ran) -> dict[str, dict[str, Any]]:
+    """Those of them that are not withdrawn: the end of a withdrawn one is when that was."""
+    return {one["record_id"]: one for one in spoken(ran) if one["status"] != "withdrawn"}
+
+
 def knowledge(ran: Ran) -> dict[str, Any]:
     """What is known of each pattern, what it rests on, and what operators have ruled on it."""
     known = {key: (state.records, state.rulings) for key, state in ran.state.items() if key[0] == "p"}
+    known = {key: one for key, one in known.items() if any(one)}  # others may only tell what they withdrew
     return known | {key: one for key, one in ran.state.items() if key[0] == "m"}
 
 
@@ -152,8 +181,56 @@ def knowledge(ran: Ran) -> dict[str, Any]:
 def test_any_interleaving_of_rulings_erasures_and_evidence_leaves_the_same_knowledge(
     steps: list[Step], partitions: int, pace_ms: int, dice: random.Random
 ) -> None:
-    """Rulings before erasures and after them, soon or long after; erasures of sessions, subjects and the tenant."""
+    """Rulings before erasures and after them, soon or long after; erasures of sessions, subjects and the tenant. Some
+    sessions name their subject late, and the tenant is a team at times."""
     logs = Logs(steps, partitions, pace_ms)
     came, mixed = logs.as_they_came(), interleaved(logs.contributed(), dice)
     note("\n".join(f"{origin_of(one.headers)} {one.key!r} {(one.value or b'')[:90]!r}" for one in mixed))
     assert knowledge(patterns(mixed)) == knowledge(patterns(came))
+
+
+FIRST, OWN, MOVED, NAMED = (Said(6, SAYINGS[n]) for n in (0, 2, 3, 4))
+OTHER, TEAM, CORRECTED = Said(0, SAYINGS[0]), Shared(True), Decided(RulingVerb.CORRECT, 0, 0)
+
+
+@pytest.mark.parametrize("pace_ms", [1_000, 600_000], ids=["soon", "later"])
+@pytest.mark.parametrize("verb", RulingVerb)
+@pytest.mark.parametrize(
+    ("steps", "holds"),
+    [
+        ([FIRST, CORRECTED, NAMED], False),
+        ([OWN, CORRECTED, NAMED], False),
+        ([TEAM, FIRST, CORRECTED, NAMED], True),
+        ([FIRST, CORRECTED, NAMED, TEAM], True),
+        ([TEAM, FIRST, CORRECTED, NAMED, Shared(False)], False),
+        ([TEAM, OWN, CORRECTED, NAMED], False),
+        ([TEAM, FIRST, NAMED, CORRECTED], True),
+        ([FIRST, OTHER, CORRECTED, NAMED], True),
+        ([OTHER, MOVED, CORRECTED._replace(which=1), Erased(3), NAMED], False),
+    ],
+    ids=[
+        "subjects",
+        "own",
+        "team",
+        "team later",
+        "team before",
+        "own in a team",
+        "team, after",
+        "with others",
+        "an ending",
+    ],
+)
+def test_what_was_ruled_on_a_session_that_names_its_subject_late_depends_on_no_order(
+    steps: list[Step], holds: bool, verb: RulingVerb, pace_ms: int
+) -> None:
+    """A correction from before is shared as long as what it was made from is; the others stay."""
+    logs = Logs([one._replace(verb=verb) if isinstance(one, Decided) else one for one in steps], 3, pace_ms)
+    came, contributed = patterns(logs.as_they_came()), logs.contributed()
+    assert partition_of(session_key("acme", "s6"), 3) != tenant_partition("acme", 3)
+    assert [one.verb for state in came.state.values() for one in getattr(state, "rulings", ())] == [verb]
+    if verb is RulingVerb.CORRECT:
+        assert [one["text"] for one in spoken(came) if one["text"] == INSTEAD] == [INSTEAD] * holds
+    for seed in range(20):
+        mixed = patterns(interleaved(contributed, random.Random(seed)))
+        assert knowledge(mixed) == knowledge(came)
+        assert shown(mixed) == shown(came)

@@ -54,7 +54,7 @@ def uninterrupted(format_: int, stage: str) -> list[Output]:
 
 
 READ = range(FORMATS.oldest, FORMATS.current + 1)
-SAME = [5, 6]
+SAME = [5, 6, 7]
 """Of these releases the same log still makes the same outputs; contributions of open segments come earlier now."""
 CASES = [
     (format_, stage, cut) for format_ in SAME for stage in FOLDS for cut in range(len(written(format_)[stage]["cuts"]))

@@ -65,6 +65,14 @@ def test_a_state_of_an_older_format_goes_on_where_it_was_and_says_what_is_to_be_
     assert outputs(after, rest) == outputs(before, rest)
 
 
+def test_a_pattern_that_the_release_before_has_marked_as_claimed_is_read() -> None:
+    state, _, _ = folded("patterns", Formats(6))
+    key, value = next((key, value) for key, value in state.items() if key[0] == "p" and value)
+    after = Executor(PatternsFold(), 0)
+    after.restore({**state, key: b'{"claimed":true,' + value[1:]}.items())
+    assert after.migrated[key] == value
+
+
 def test_a_step_can_take_a_record_away() -> None:
     state, _, _ = folded("sessions")
     after = Executor(sessions_fold(), 0, formats=Formats(STATE_FORMAT, ({"e": lambda _key, _value: None},)))

@@ -4,14 +4,15 @@
 records depend on history, because their end is the time of withdrawal.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.candidate import alone, counting
 from hmx_pipeline.compiler.knowledge.authority import SHOWN, Trust
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, Under
-from hmx_pipeline.compiler.knowledge.rulings import ruled
+from hmx_pipeline.compiler.knowledge.rulings import ruled, without_claimed
 from hmx_pipeline.compiler.knowledge.scopes import in_scope, scope_key, scope_of
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.artifact import UNCONFIRMED, TimeRange
@@ -21,6 +22,8 @@ from hmx_pipeline.contracts.limits import KNOWLEDGE_SOURCES, WITHDRAWN_RECORDS
 from hmx_pipeline.contracts.options import Standing
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.contracts.timestamps import format_ms
+
+_NONE_CLAIMED: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 def _none(_: str, __: bool) -> Sequence[Contribution]:
@@ -36,13 +39,15 @@ def records(
     trust: Trust | None = None,
     team: bool = False,
     taken_back: Container[str] = (),
+    claimed: Mapping[str, int] = _NONE_CLAIMED,
 ) -> list[KnowledgeRecord]:
     """Make the records of one pattern's map, sorted by id. The order of the contributions does not matter.
 
     `pattern`: None stands for the pattern of the contributions. `under`: looks up the tenant's endings by form.
     `rulings`: the pattern's rulings, which hold without evidence too. `trust`: None unless the tenant names subjects or
     trusted agents. `team`: True if the tenant's subjects share what is not their own. `taken_back`: ids of private
-    records that no longer hold; what their subjects said of them does not count.
+    records that no longer hold; what their subjects said of them does not count. `claimed`: ids of the tenant's
+    contributions whose sessions got their subject late → when.
     """
     kept: Sequence[Contribution] = counting(contributions)
     if not kept and not rulings:
@@ -54,7 +59,11 @@ def records(
     tenant_id = kept[0].tenant_id if kept else ""
     if taken_back and kind.items:
         kept = [each for one in kept if (each := _testifying(kind, about, one, taken_back)) is not None]
-    found = [_record(tenant_id, about, statement) for statement in _stated(kind, about, kept, under, trust, team=team)]
+    stated = _stated(kind, about, kept, under, trust, team=team)
+    if claimed and rulings and not scope_of(about.key)[0]:
+        shared = {source.contribution_id for statement in stated for source in statement.sources}
+        rulings = [without_claimed(ruling, claimed, shared) for ruling in rulings]
+    found = [_record(tenant_id, about, statement) for statement in stated]
     return sorted(ruled(found, rulings, rivals=kind.rivals), key=lambda record: record.record_id)
 
 

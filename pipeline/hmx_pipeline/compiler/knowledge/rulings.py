@@ -14,7 +14,7 @@ from hmx_pipeline.contracts.evidence import Pattern
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
-from hmx_pipeline.contracts.limits import PATTERN_RULINGS
+from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, PATTERN_RULINGS
 from hmx_pipeline.contracts.options import Kind, Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
@@ -43,6 +43,14 @@ def without(ruling: Ruling, erased: Set[str]) -> Ruling:
         return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "reason": ""})
     stated = stated.model_copy(update={"source_memory_ids": left, "source_events": []})
     return ruling.model_copy(update={"stated": stated})
+
+
+def without_claimed(ruling: Ruling, claimed: Mapping[str, int], shared: Set[str]) -> Ruling:
+    """Return a ruling on shared knowledge without the contributions whose sessions have got a subject after it, unless
+    all share still what they say. `claimed`: id → append time of the event that named the subject."""
+    names = ruling.stated.source_memory_ids if ruling.stated is not None else ()
+    before = {name for name in names if name in claimed and ruling.at <= claimed[name] + CLOCK_SKEW_MS}
+    return without(ruling, before - shared)
 
 
 def correction(record: KnowledgeRecord, text: str, value: str, at: int, by: Authority) -> KnowledgeRecord:
