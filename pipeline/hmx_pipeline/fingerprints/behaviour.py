@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from hmx_pipeline.compiler.usage_counts import REST
 from hmx_pipeline.contracts.fingerprint import BehavioralPatterns, Use
+from hmx_pipeline.fingerprints.bounded_counts import folded, kept, share
 from hmx_pipeline.fingerprints.contents import SHARED, UsageCounts
-from hmx_pipeline.fingerprints.counting import folded, kept, share
 
 
 def behavioral_patterns(

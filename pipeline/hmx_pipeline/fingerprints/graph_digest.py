@@ -11,8 +11,8 @@ from hmx_pipeline.contracts.agent_types import ASIDE, SHELVES
 from hmx_pipeline.contracts.event_rows import Shelf
 from hmx_pipeline.contracts.fingerprint import Edge, GraphDigest, Hub, Node
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
+from hmx_pipeline.fingerprints.bounded_counts import folded
 from hmx_pipeline.fingerprints.contents import SHARED
-from hmx_pipeline.fingerprints.counting import folded
 
 Thing = tuple[str, str]
 """Type and name of an entity."""

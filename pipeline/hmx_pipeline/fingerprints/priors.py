@@ -8,7 +8,7 @@ from hmx_pipeline.compiler.registry import ARTIFACT_TYPES
 from hmx_pipeline.contracts.fingerprint import ArtifactSummary, ContextPriors
 from hmx_pipeline.contracts.limits import FINGERPRINT_PATTERNS, FINGERPRINT_TERMS
 from hmx_pipeline.contracts.options import Section, Status
-from hmx_pipeline.fingerprints.counting import scaled
+from hmx_pipeline.fingerprints.bounded_counts import scaled
 from hmx_pipeline.fingerprints.summarise import weight
 from hmx_pipeline.retrieval.terms import terms
 

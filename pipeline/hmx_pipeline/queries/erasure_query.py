@@ -18,8 +18,9 @@ from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.topic_files import connect, read_cluster
 from hmx_pipeline.runtime.barriers import LackingError, output_ends, wait_for_reader
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.erased_memory import Erasures, HeldRecords
+from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
+from hmx_pipeline.store.receipt_contents import HeldRecords
 from hmx_pipeline.topology import (
     ARTIFACTS,
     EPISODES,

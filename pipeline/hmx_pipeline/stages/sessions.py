@@ -81,7 +81,7 @@ from hmx_pipeline.ordering.window import (
 )
 from hmx_pipeline.stages.arrival import Arrival, held, released_from
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.erased_sessions import (
+from hmx_pipeline.stages.erasure_marking import (
     erased_sessions,
     forget_past,
     is_erased,

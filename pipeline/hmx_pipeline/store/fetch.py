@@ -26,11 +26,12 @@ from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
 from hmx_pipeline.retrieval.score import MemorySnapshot
 from hmx_pipeline.retrieval.vectors import Embed
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store import erased_memory
+from hmx_pipeline.store import receipt_contents
 from hmx_pipeline.store.atomic_blocks import Client, TamperedError, reachable
 from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
+from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fingerprint_inputs import read_learnt
 from hmx_pipeline.store.found_sources import with_earlier, with_soundness
 from hmx_pipeline.store.ledger_view import ledger_of, ledger_questions
@@ -313,26 +314,26 @@ class Store:
 
     def sessions_of(self, tenant_id: str, subject: str) -> set[str]:
         """Returns the sessions whose first subject this is."""
-        return erased_memory.sessions_of(self._clients.of(tenant_id), self._keys, tenant_id, subject)
+        return receipt_contents.sessions_of(self._clients.of(tenant_id), self._keys, tenant_id, subject)
 
-    def held(self, erasure: Erasure, erased: erased_memory.Erasures | None = None) -> erased_memory.HeldRecords:
+    def held(self, erasure: Erasure, erased: Erasures | None = None) -> receipt_contents.HeldRecords:
         """Returns what memory holds of an erasure; with `erased`, only the events that these marks hide. Reads all of
         the tenant's memory."""
-        return erased_memory.held(self._clients.of(erasure.tenant_id), self._keys, erasure, erased)
+        return receipt_contents.held(self._clients.of(erasure.tenant_id), self._keys, erasure, erased)
 
     def leaving(self, asked: Retention, known: Cuts, now_ms: int) -> Leaving:
         """Returns what a tenant's retention would take by now. Reads all of its memory."""
         return leaving(self._clients.of(asked.tenant_id), self._keys, asked, known, now_ms)
 
-    def keep_held(self, erasure: Erasure, found: erased_memory.HeldRecords, seconds: int) -> None:
+    def keep_held(self, erasure: Erasure, found: receipt_contents.HeldRecords, seconds: int) -> None:
         """Keeps what an erasure covers until its receipt is made."""
-        erased_memory.keep_held(self._clients.of(erasure.tenant_id), self._keys, erasure, found, seconds)
+        receipt_contents.keep_held(self._clients.of(erasure.tenant_id), self._keys, erasure, found, seconds)
 
     def kept_held(
         self, tenant_id: str, erasure_id: str, scope: ErasedScope, name: str
-    ) -> tuple[Erasure, erased_memory.HeldRecords] | None:
+    ) -> tuple[Erasure, receipt_contents.HeldRecords] | None:
         """Returns an earlier erasure of this, and what it covered; None if none is kept."""
-        return erased_memory.kept_held(self._clients.of(tenant_id), self._keys, tenant_id, erasure_id, scope, name)
+        return receipt_contents.kept_held(self._clients.of(tenant_id), self._keys, tenant_id, erasure_id, scope, name)
 
     def counts(self, tenant_id: str) -> Counts:
         """Counts artifacts and knowledge records in one round trip."""

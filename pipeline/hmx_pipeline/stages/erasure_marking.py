@@ -1,4 +1,4 @@
-"""Erasures in the sessions stage: what the state holds of the erased is forgotten, and what comes late is turned away.
+"""Erasure marking: names what the sessions stage holds of the erased, and tells readers; sessions.py forgets it.
 
 Each partition of the events topic gets the erasure. It passes it on as a mark, with the sessions that it held itself:
 to the erasures topic for readers, and to the tenant's evidence, whose contributions it ends. A tenant's retention goes
