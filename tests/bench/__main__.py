@@ -53,8 +53,9 @@ FAMILIES: Mapping[str, Callable[[Bench], list[Line]]] = {
 
 def main(arguments: Sequence[str]) -> None:
     asked = _asked(arguments)
+    here = machine()
     about = {
-        "machine": machine(),
+        "machine": here,
         "events": asked.events,
         "many": asked.many,
         "rounds": asked.rounds,
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str]) -> None:
             lines += FAMILIES[name](bench)
             write(lines, about, asked.out)
     title = f"{asked.events:,} events ({workload.source()}), {asked.rounds} rounds"
-    show(lines, title, Console(width=WIDTH, highlight=False))
+    cold = f"{here['cold_page_us']} µs a page of memory that nobody touched for a second"
+    show(lines, f"{title}; {cold}", Console(width=WIDTH, highlight=False))
 
 
 def _asked(arguments: Sequence[str]) -> argparse.Namespace:
