@@ -342,7 +342,7 @@ def test_a_record_that_is_not_what_its_topic_says_is_refused_without_its_values(
 
 
 def test_a_redis_that_is_away_is_one_kind_of_error() -> None:
-    store = Store(connect("redis://127.0.0.1:1/0"), Keys(""))
+    store = Store([connect("redis://127.0.0.1:1/0")], Keys(""))
     with pytest.raises(StoreUnavailableError):
         store.tenants()
 

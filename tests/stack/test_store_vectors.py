@@ -136,7 +136,7 @@ def test_with_a_model_every_text_and_every_question_has_a_vector(semantic: Memor
     semantic.write(*map(_bare, talk()))
     assert semantic.found(QUESTION)[:2] == [ANSWER, DECOY]
     mine = semantic.pack(QUESTION)
-    semantic.store = Store(semantic.client, semantic.keys, _meaning)
+    semantic.store = Store([semantic.client], semantic.keys, _meaning)
     assert semantic.pack(QUESTION) == mine
 
 
