@@ -87,6 +87,8 @@ class Pattern:
     """It has once spoken with nothing left in its map."""
     rulings: list[tuple[int, tuple[Ruling, ...]]] = field(default_factory=list)
     """What operators have ruled on its records: all that counts from which offset on."""
+    cut_when_ruled: dict[str, int] = field(default_factory=dict)
+    """How far the tenant's cuts had risen when rulings began to hold what it rests on."""
     forgets: bool = False
     """An erasure took something that it rests on, or a session turned out to be somebody's, and it has not spoken
     since."""
@@ -248,10 +250,8 @@ class Patterns:
         self._claims: dict[str, dict[str, tuple[str, list[tuple[int, int]]]]] = {}
         """By tenant and evidence key, the id of a contribution whose session was somebody's only later, and from which
         offset on it was known when the name was appended; 0 once the contribution has lost its place."""
-        self._named: dict[str, str] = {}
-        """The subject that each kept contribution names, by evidence key."""
-        self._subjects: dict[str, list[tuple[int, int]]] = {}
-        """By tenant, how many kept contributions name a subject from which offset on."""
+        self._subjects: dict[str, int] = {}
+        """By tenant, the offset of the first contribution that named a subject, kept or not."""
         self.letters: list[Letter] = []
         self.counts: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
@@ -340,12 +340,17 @@ class Patterns:
         pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
         key = evidence_key(contribution)
         self.counts["withdrawn" if contribution.withdrawn else "contributed"] += 1
-        fields, known = orjson.loads(row.value or b""), self._standing(pattern, row.offset)
-        if not known and (policy := takes_contribution(self._cuts.get(contribution.tenant_id, {}), fields)):
+        if contribution.subject:
+            self._name(row.offset, contribution.tenant_id)
+            self._claim(row.offset, contribution)
+        if policy := self._too_old(pattern, orjson.loads(row.value or b""), row.offset):
             self.counts[f"forgotten_by_{policy}"] += 1
             return
-        if self._is_somebodys(row.offset, contribution):
+        own = self._session(contribution)
+        if not contribution.subject and any(whose for _, whose in own.values()):
+            self.counts["contribution_of_somebody"] += 1
             return
+        own[key] = (pattern, contribution.subject)
         if key not in pattern.kept and (loser := self._loser(pattern, key)) is not None:
             if loser[1] == key:
                 return
@@ -366,20 +371,22 @@ class Patterns:
         self._bytes[pattern.tenant_id] += len(value) - self._sizes.get(key, 0)
         self._sizes[key] = len(value)
         self._speak_later(pattern)
-        self._name(offset, pattern.tenant_id, key, contribution.subject)
         if contribution.claimed_at:
             own = self._claims.setdefault(pattern.tenant_id, {})
             _, known = own.setdefault(key, (contribution.contribution_id, []))
             known.append((offset, contribution.claimed_at))
 
-    def _is_somebodys(self, offset: int, contribution: Contribution) -> bool:
-        """Whether it names nobody and its session names somebody. The first that names one ends what came before."""
-        session = join_key(contribution.tenant_id, contribution.session_id)
-        own = {k: one for k, one in self._sessions.get(session, {}).items() if k in one[0].kept}
-        if not contribution.subject and any(whose for _, whose in own.values()):
-            self.counts["contribution_of_somebody"] += 1
-            return True
-        claimed = sorted(k for k, (_, whose) in own.items() if contribution.subject and not whose)
+    def _session(self, contribution: Contribution) -> dict[str, tuple[Pattern, str]]:
+        """What is kept of its session, by key: the pattern, and whose it is."""
+        name = join_key(contribution.tenant_id, contribution.session_id)
+        own = {k: one for k, one in self._sessions.get(name, {}).items() if k in one[0].kept}
+        self._sessions[name] = own
+        return own
+
+    def _claim(self, offset: int, contribution: Contribution) -> None:
+        """The first of a session that names somebody ends what came before."""
+        own = self._session(contribution)
+        claimed = sorted(k for k, (_, whose) in own.items() if not whose)
         told = {each: orjson.loads(own[each][0].last()[each]) for each in claimed}
         ids = {each["contribution_id"] for each in told.values()}
         stale = {name for each in claimed for name in self._compiled_with(own[each][0])}
@@ -397,9 +404,6 @@ class Patterns:
         for name in stale:
             self._speak_later(self.patterns[name])
             self.patterns[name].forgets = True
-        pattern = self._pattern(contribution.tenant_id, contribution.pattern.text)
-        self._sessions[session] = {**own, evidence_key(contribution): (pattern, contribution.subject)}
-        return False
 
     def under(self, tenant_id: str, before: int) -> Under:
         """The endings by their form, as they stood before that offset."""
@@ -447,28 +451,21 @@ class Patterns:
         self._kept[pattern.tenant_id] -= 1
         self._bytes[pattern.tenant_id] -= self._sizes.pop(key)
         self._speak_later(pattern)
-        self._name(offset, pattern.tenant_id, key, "")
         if key in (own := self._claims.get(pattern.tenant_id, {})):
             own[key][1].append((offset, 0))
 
-    def _name(self, offset: int, tenant_id: str, key: str, subject: str) -> None:
-        """A tenant's first contribution that names a subject, and its last, change whose word its statements are."""
-        before = self.trust(tenant_id, offset + 1)
-        number = sum(n for _, n in self._subjects.get(tenant_id, ())[-1:])
-        number += bool(subject) - bool(self._named.pop(key, ""))
-        if subject:
-            self._named[key] = subject
-        self._subjects.setdefault(tenant_id, []).append((offset, number))
-        if self.trust(tenant_id, offset + 1) != before:
+    def _name(self, offset: int, tenant_id: str) -> None:
+        """A tenant's first contribution that names a subject changes whose word its statements are."""
+        if tenant_id not in self._subjects:
+            self._subjects[tenant_id] = offset
             self._speak_all(tenant_id)
 
     def trust(self, tenant_id: str, before: int) -> Trust | None:
         """As it was before that offset."""
-        named = [number for at, number in self._subjects.get(tenant_id, ()) if at < before]
         said = [said.trusted_agents for at, said in self._settings.get(tenant_id, ()) if at < before]
         agents = [one for one in said if one is not None]
         trusted = frozenset(agents[-1] if agents else ())
-        people = any(named)
+        people = self._subjects.get(tenant_id, ENDLESS) < before
         return Trust(trusted, people) if trusted or people else None
 
     def _speak_all(self, tenant_id: str) -> None:
@@ -533,7 +530,8 @@ class Patterns:
         if control.archived is not None:
             self._decision(row, control.archived)
         elif control.erased is not None and control.erased.erasure_id == RETENTION:
-            self._retain(row, control.erased.tenant_id, control.erased.cuts)
+            if _is_home(control.erased.tenant_id, control.erased.partition, control.partitions):
+                self._retain(row, control.erased.tenant_id, control.erased.cuts)
         elif control.erased is not None:
             self._erase(row, read_mark(control.erased.model_dump()), control.partitions)
         elif control.settings is not None:
@@ -616,9 +614,12 @@ class Patterns:
             self.counts["decision_out_of_room"] += 1
         elif self._may_decide(ruling.tenant_id, name):
             self.counts["ruled"] += 1
-            self._pattern(ruling.tenant_id, ruling.pattern).rulings.append((row.offset, left))
+            pattern = self._pattern(ruling.tenant_id, ruling.pattern)
+            if not self._standing(pattern, row.offset):
+                pattern.cut_when_ruled = self._cuts.get(ruling.tenant_id, {})
+            pattern.rulings.append((row.offset, left))
             self._speak(name, row.offset)
-            self._testimony(self.patterns[name])
+            self._testimony(pattern)
         return None
 
     def _testimony(self, pattern: Pattern) -> None:
@@ -681,7 +682,7 @@ class Patterns:
             self._lose(row.offset, one, key)
         if erased.whole:
             stale |= {name for name, one in own.items() if one.spoke or one.speak_at is not None}
-        is_home = not partitions or tenant_partition(erased.tenant_id, partitions) == erased.partition
+        is_home = _is_home(erased.tenant_id, erased.partition, partitions)
         memories = frozenset[str]() if erased.whole else frozenset(fields["contribution_id"] for _, _, fields in gone)
         took = Took(self.clock + ERASURE_KEPT_MS, erased, is_home, memories)
         self._erasures.setdefault(erased.tenant_id, {})[erased.erasure_id, erased.partition] = took
@@ -720,9 +721,9 @@ class Patterns:
         stand = {name: self._standing(one, row.offset + 1) for name, one in own.items() if one.ruled(row.offset + 1)}
         gone = [
             (one, key, policy)
-            for name, one in sorted(own.items())
+            for _, one in sorted(own.items())
             for key, value in sorted(one.last().items())
-            if not stand.get(name) and (policy := takes_contribution(self._cuts[tenant_id], orjson.loads(value)))
+            if (policy := self._too_old(one, orjson.loads(value), row.offset + 1))
         ]
         stale = {name for one, _, _ in gone for name in self._compiled_with(one)}
         for one, key, policy in gone:
@@ -737,6 +738,12 @@ class Patterns:
             if left != one.ruled(row.offset + 1):
                 one.rulings.append((row.offset, left))
                 self._undecide(name)
+
+    def _too_old(self, pattern: Pattern, fields: dict[str, Any], before: int) -> str:
+        """The policy that takes a contribution. A ruling holds it, unless it was too old when that came."""
+        policy = takes_contribution(self._cuts.get(pattern.tenant_id, {}), fields)
+        holds = self._standing(pattern, before) and not takes_contribution(pattern.cut_when_ruled, fields)
+        return "" if holds else policy
 
     def _standing(self, pattern: Pattern, before: int) -> tuple[Ruling, ...]:
         """What operators had ruled before that offset and is not too old."""
@@ -787,6 +794,11 @@ class Patterns:
             pattern.forgets = False
         decided = pattern.archived or pattern.gifts or pattern.ruled(offset + 1)
         pattern.forgotten = pattern.forgotten or not (pattern.kept or decided)
+
+
+def _is_home(tenant_id: str, partition: int, partitions: int) -> bool:
+    """Whether it is the partition of the tenant's rulings, as far as a mark says how many there are."""
+    return not partitions or tenant_partition(tenant_id, partitions) == partition
 
 
 def _place_of(told: dict[str, Any], named: Contribution) -> Contribution:

@@ -78,11 +78,15 @@ def is_whole(marks: Set[str], tenant_id: str) -> bool:
     return mark_of(tenant_id, ErasedScope.TENANT, "") in marks
 
 
+def is_own(mark: ErasureMark, partitions: int) -> bool:
+    """Return True if a mark comes from the tenant's own partition. `partitions`: those of the events topic; 0 if the
+    mark does not say."""
+    return not partitions or mark.partition == tenant_partition(mark.tenant_id, partitions)
+
+
 def own_marks(mark: ErasureMark, partitions: int) -> set[str]:
-    """Return the marks if they come from the tenant's own partition, else none. `partitions`: those of the events
-    topic; 0 if the mark does not say."""
-    is_own = not partitions or mark.partition == tenant_partition(mark.tenant_id, partitions)
-    return set(mark.marks) if is_own else set()
+    """Return the marks if they come from the tenant's own partition, else none. `partitions`: as of `is_own`."""
+    return set(mark.marks) if is_own(mark, partitions) else set()
 
 
 def remembered_erasure(

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from operator import not_
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -75,6 +76,8 @@ class PatternState(Model):
     """True if an erasure took evidence: the next time it is compiled, nothing of what it said before stays."""
     rulings: list[Ruling] = Field(default_factory=list)
     """What operators ruled on its knowledge records: one ruling per record, in log order."""
+    left_before: Annotated[int, Field(exclude_if=not_)] = 0
+    """What is older had left by the tenant's retention when the first of them was ruled, so they do not hold it."""
 
     @property
     def decided(self) -> bool:

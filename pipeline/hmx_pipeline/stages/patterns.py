@@ -27,7 +27,7 @@ from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
 from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.erased_evidence import ErasureState, is_whole, own_marks, remembered_erasure
+from hmx_pipeline.stages.erased_evidence import ErasureState, is_own, is_whole, own_marks, remembered_erasure
 from hmx_pipeline.stages.fold import Backlog, Record, Tx, check_release
 from hmx_pipeline.stages.pattern_compiling import PatternCompiling
 from hmx_pipeline.stages.pattern_state import (
@@ -100,15 +100,16 @@ class PatternsFold:
     def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
         key = map_key(contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
-        if (policy := self._maps.taken_by(contribution)) and not self._ruled(tx, pattern_of(key)):
-            tx.count(f"forgotten_by_{policy}")
-            return
         tenant_id, names_subjects = contribution.tenant_id, self._maps.names_subjects(contribution.tenant_id)
         if contribution.subject:
             if not names_subjects:
                 self._set(tx, TenantSettings(tenant_id=tenant_id, names_subjects=True), trace)
             self._claim(tx, contribution, trace)
-        elif names_subjects and self._maps.sessions.is_owned(tenant_id, contribution.session_id):
+        if policy := self._taken_by(tx, key, contribution):  # whom it names counts all the same
+            tx.count(f"forgotten_by_{policy}")
+            return
+        somebodys = names_subjects and self._maps.sessions.is_owned(tenant_id, contribution.session_id)
+        if somebodys and not contribution.subject:
             tx.count("contribution_of_somebody")
             return
         surplus = self._maps.surplus(key, contribution)
@@ -147,7 +148,7 @@ class PatternsFold:
         elif control.archived is not None:
             self._archive(tx, control.archived)
         elif control.erased is not None and control.erased.erasure_id == RETENTION:
-            self._retain(tx, control.erased)
+            self._retain(tx, control.erased, control.partitions)
         elif control.erased is not None:
             self._erase(tx, control.erased, control.partitions)
         elif control.settings is not None:
@@ -215,9 +216,12 @@ class PatternsFold:
             tx.put(pattern, state.model_copy(update={"forgets": True, "speak_at": tx.clock}))
         tx.count("erased_contribution", len(gone))
 
-    def _retain(self, tx: Tx, mark: ErasureMark) -> None:
+    def _retain(self, tx: Tx, mark: ErasureMark, partitions: int) -> None:
         """Drop what the tenant's retention takes, as an erasure does. What an operator has ruled since the cut stands,
-        and with it what it rests on."""
+        and with it what it rests on. Only the marks of the tenant's own partition count: its rulings stand there too,
+        so every interleaving has them in the same order. `partitions`: as in `_erase`."""
+        if not is_own(mark, partitions):
+            return
         tenant_id, key = mark.tenant_id, settings_key(mark.tenant_id)
         known: TenantSettings = tx.get(key) or TenantSettings(tenant_id=tenant_id)
         cuts = risen(known.cuts or {}, mark.cuts)
@@ -229,8 +233,8 @@ class PatternsFold:
             state: PatternState = tx.get(pattern)
             if state.rulings:
                 ruled[pattern] = self._ruled(tx, pattern)
-        taken = [(key, self._maps.taken_by(each)) for key, each in self._maps.of_tenant(tenant_id)]
-        gone = [(key, policy) for key, policy in taken if policy and not ruled.get(pattern_of(key))]
+        taken = [(key, self._taken_by(tx, key, each)) for key, each in self._maps.of_tenant(tenant_id)]
+        gone = [(key, policy) for key, policy in taken if policy]
         stale = self._drop(tx, [key for key, _ in gone])
         for pattern in sorted({*stale, *ruled}):
             state = tx.get(pattern) or PatternState()
@@ -240,6 +244,14 @@ class PatternsFold:
                 tx.put(pattern, state.model_copy(update=left))
         for _, policy in gone:
             tx.count(f"forgotten_by_{policy}")
+
+    def _taken_by(self, tx: Tx, key: str, contribution: Contribution) -> str:
+        """Return which policy of the tenant's retention takes a contribution; empty if none does, or rulings hold it:
+        what had left before the first of them stays away, whenever it comes."""
+        policy = self._maps.taken_by(contribution)
+        if not policy or not self._ruled(tx, pattern_of(key)):
+            return policy
+        return policy if contribution.last_at < tx.get(pattern_of(key)).left_before else ""
 
     def _ruled(self, tx: Tx, pattern: str) -> list[Ruling]:
         """Return the rulings on a pattern that its tenant's retention leaves: what they rest on stands with them."""
@@ -297,7 +309,8 @@ class PatternsFold:
             tx.count("decision_out_of_room")
             return
         tx.count("ruled")
-        self._compiling.speak(tx, key, state.model_copy(update={"rulings": rulings}))
+        since = state.left_before if self._ruled(tx, key) else self._maps.left_before(ruling.tenant_id)
+        self._compiling.speak(tx, key, state.model_copy(update={"rulings": rulings, "left_before": since}))
         self._speak_beside(tx, key)
 
     def _speak_beside(self, tx: Tx, key: str) -> None:

@@ -4,7 +4,7 @@ from hmx_pipeline.compiler import decision_policy
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.registry import class_of
 from hmx_pipeline.contracts.evidence import Contribution, TenantSettings
-from hmx_pipeline.contracts.retention import Cuts, policy_of
+from hmx_pipeline.contracts.retention import ALL, KNOWLEDGE, SESSIONS, Cuts, policy_of
 
 
 class TenantRules:
@@ -40,6 +40,11 @@ class TenantRules:
     def cuts(self, tenant_id: str) -> Cuts:
         settings = self._settings.get(tenant_id)
         return {} if settings is None else settings.cuts or {}
+
+    def left_before(self, tenant_id: str) -> int:
+        """Return the moment before which nothing is left that knowledge is made from."""
+        cuts = self.cuts(tenant_id)
+        return max(cuts.get(name, 0) for name in (ALL, KNOWLEDGE, SESSIONS))
 
     def taken_by(self, contribution: Contribution) -> str:
         """Return which policy of the tenant's retention takes a contribution; empty if none does."""

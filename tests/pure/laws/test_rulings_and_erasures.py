@@ -1,7 +1,8 @@
-"""Law 5 for what operators decide: rulings, erasures and evidence of several partitions leave the same knowledge.
+"""Law 5 for what operators decide: rulings, erasures, retention and evidence of several partitions leave the same
+knowledge.
 
-Events, rulings and erasures stand in the log as they come live: a ruling is on a record that was known a little
-earlier. Each partition keeps its order; how they come together on the evidence topic is up to the dice.
+Events, policies and what operators decide stand in the log as they come live: a ruling is on a record that was known a
+little earlier. Each partition keeps its order; how they come together on the evidence topic is up to the dice.
 """
 
 import random
@@ -18,9 +19,10 @@ from hmx_pipeline.contracts.evidence import TenantSettings
 from hmx_pipeline.contracts.headers import origin_of
 from hmx_pipeline.contracts.keys import partition_of, session_key, tenant_partition
 from hmx_pipeline.contracts.limits import WINDOW_MS
+from hmx_pipeline.contracts.retention import DAY_MS, Retention
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.intake.control_records import erase, ruling, setting, tick
+from hmx_pipeline.intake.control_records import erase, retaining, ruling, setting, tick
 from hmx_pipeline.queries.knowledge_query import RulingError, RulingRequest, make_ruling
 from hmx_pipeline.stages.fold import Output
 from hmx_pipeline.stages.patterns import PatternsFold
@@ -47,6 +49,8 @@ INSTEAD = "Nobody told us."
 class Said(NamedTuple):
     session: int
     text: str
+    days: int = 0
+    """How old it is when it comes."""
 
 
 class Erased(NamedTuple):
@@ -64,12 +68,21 @@ class Shared(NamedTuple):
     team: bool
 
 
-Step = Said | Erased | Decided | Shared
-SAID = st.builds(Said, st.integers(0, SESSIONS - 1), st.sampled_from(SAYINGS))
+class Retained(NamedTuple):
+    policy: str
+
+
+Step = Said | Erased | Decided | Shared | Retained
+SAID = st.builds(Said, st.integers(0, SESSIONS - 1), st.sampled_from(SAYINGS), st.integers(0, 3))
 DECIDED = st.builds(Decided, st.sampled_from(RulingVerb), st.integers(0, 30), st.integers(0, 2))
 STEPS = st.lists(
     st.one_of(
-        SAID, SAID, DECIDED, st.builds(Erased, st.integers(0, len(ERASED) - 1)), st.builds(Shared, st.booleans())
+        SAID,
+        SAID,
+        DECIDED,
+        st.builds(Erased, st.integers(0, len(ERASED) - 1)),
+        st.builds(Shared, st.booleans()),
+        st.builds(Retained, st.sampled_from(["knowledge:1d", "all:2d", "episodes:1d,artifacts:1d", ""])),
     ),
     min_size=4,
     max_size=16,
@@ -95,6 +108,9 @@ class Logs:
                 case Shared():
                     sharing = TenantSettings(tenant_id="acme", sharing="team" if step.team else "subjects")
                     self._append(setting(sharing, 0, at), at, tenant_partition("acme", partitions))
+                case Retained():
+                    told = Retention.told("acme", step.policy)
+                    self._append(retaining(told, 0, at), at, *range(partitions))
                 case Decided():
                     self._decide(step, known[max(0, n - step.lag)], at)
             self._pass(at, f"b{n}")
@@ -118,7 +134,8 @@ class Logs:
         whose = WHOSE[step.session % len(WHOSE)] if number or step.session not in LATE else ""
         self._spoken[step.session] += 1
         content, names = {"role": "user", "text": step.text}, {"user_id": whose} if whose else {}
-        made = event(name, number, at=at, content=content, metadata=names, timestamp=format_ms(at))
+        told = format_ms(at - step.days * DAY_MS)
+        made = event(name, number, at=at, content=content, metadata=names, timestamp=told)
         key = session_key("acme", name)
         log = self._logs[partition_of(key, len(self._logs))]
         log.append(LogRecord(partition_of(key, len(self._logs)), len(log), at, key.encode(), orjson.dumps(made)))
@@ -175,14 +192,14 @@ def knowledge(ran: Ran) -> dict[str, Any]:
 @given(
     steps=STEPS,
     partitions=st.sampled_from([2, 3, 5]),
-    pace_ms=st.sampled_from([1_000, 600_000]),
+    pace_ms=st.sampled_from([1_000, 600_000, 36_000_000]),
     dice=st.randoms(use_true_random=False),
 )
 def test_any_interleaving_of_rulings_erasures_and_evidence_leaves_the_same_knowledge(
     steps: list[Step], partitions: int, pace_ms: int, dice: random.Random
 ) -> None:
     """Rulings before erasures and after them, soon or long after; erasures of sessions, subjects and the tenant. Some
-    sessions name their subject late, and the tenant is a team at times."""
+    sessions name their subject late, the tenant is a team at times, and its policies take something every midnight."""
     logs = Logs(steps, partitions, pace_ms)
     came, mixed = logs.as_they_came(), interleaved(logs.contributed(), dice)
     note("\n".join(f"{origin_of(one.headers)} {one.key!r} {(one.value or b'')[:90]!r}" for one in mixed))
@@ -191,6 +208,7 @@ def test_any_interleaving_of_rulings_erasures_and_evidence_leaves_the_same_knowl
 
 FIRST, OWN, MOVED, NAMED = (Said(6, SAYINGS[n]) for n in (0, 2, 3, 4))
 OTHER, TEAM, CORRECTED = Said(0, SAYINGS[0]), Shared(True), Decided(RulingVerb.CORRECT, 0, 0)
+KEPT = Retained("all:1d")
 
 
 @pytest.mark.parametrize("pace_ms", [1_000, 600_000], ids=["soon", "later"])
@@ -207,6 +225,9 @@ OTHER, TEAM, CORRECTED = Said(0, SAYINGS[0]), Shared(True), Decided(RulingVerb.C
         ([TEAM, FIRST, NAMED, CORRECTED], True),
         ([FIRST, OTHER, CORRECTED, NAMED], True),
         ([OTHER, MOVED, CORRECTED._replace(which=1), Erased(3), NAMED], False),
+        ([FIRST._replace(days=3), CORRECTED, KEPT], True),
+        ([FIRST._replace(days=3), KEPT, CORRECTED._replace(lag=1)], True),
+        ([Said(2, SAYINGS[4], days=3), KEPT, OTHER, CORRECTED], True),
     ],
     ids=[
         "subjects",
@@ -218,9 +239,12 @@ OTHER, TEAM, CORRECTED = Said(0, SAYINGS[0]), Shared(True), Decided(RulingVerb.C
         "team, after",
         "with others",
         "an ending",
+        "old, but ruled on",
+        "gone before",
+        "a name that is gone",
     ],
 )
-def test_what_was_ruled_on_a_session_that_names_its_subject_late_depends_on_no_order(
+def test_what_was_ruled_on_what_becomes_a_subjects_or_too_old_depends_on_no_order(
     steps: list[Step], holds: bool, verb: RulingVerb, pace_ms: int
 ) -> None:
     """A correction from before is shared as long as what it was made from is; the others stay."""
