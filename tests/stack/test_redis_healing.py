@@ -3,13 +3,14 @@
 from typing import Any, cast
 
 import pytest
+from redis.exceptions import ReadOnlyError
 
 from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of
 from hmx_pipeline.kafka.clients import Watermarks
 from hmx_pipeline.service.hippocortex.capture import Capture, Captures
 from hmx_pipeline.store import healing
 from hmx_pipeline.store.archive import MemoryArchive
-from hmx_pipeline.store.atomic_blocks import TamperedError
+from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 from hmx_pipeline.store.damage_log import Lost
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.healing import Healing, RestartError
@@ -83,6 +84,18 @@ def test_a_kind_that_stays_damaged_lets_memory_be_built_anew_ever_more_seldom(
     asked = looks(healer, 17 + 5 + 2)
     assert asked.count(True) == 5 + 1
     assert asked[-1]
+
+
+def test_a_round_that_ends_while_redis_takes_no_writes_is_waited_for(
+    healer: Healing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def delete(_: object) -> None:
+        raise ReadOnlyError
+
+    healer._sweep = sweep_of(None)
+    monkeypatch.setattr(healer._client, "delete", delete)
+    with pytest.raises(StoreUnavailableError, match="READONLY"):
+        healer.look({(EPISODES, 0): FilledPartition(EPISODES, 0, None, 0, 0)}, TOPIC_IDS, sweep=True)
 
 
 def test_a_memory_that_is_emptied_while_the_sweep_reads_it_is_not_taken_for_damaged(

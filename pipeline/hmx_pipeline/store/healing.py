@@ -134,7 +134,8 @@ class Healing:
     def _end_round(self) -> None:
         if self._sound_round:
             self.left = set()
-            self._client.delete(self._keys.damaged)
+            with reachable():
+                self._client.delete(self._keys.damaged)
         self._rebuilt = Counter({kind: times for kind, times in self._rebuilt.items() if kind in self._broken})
         self._resting = Counter({kind: n - 1 for kind, n in self._resting.items() if n > 1 and kind in self._rebuilt})
         self._broken, self._sound_round = set(), True
