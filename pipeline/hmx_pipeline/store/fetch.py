@@ -40,7 +40,7 @@ from hmx_pipeline.store.projection import sample_score
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
 from hmx_pipeline.store.retained_memory import Leaving, leaving
 from hmx_pipeline.store.search import Search, state_version
-from hmx_pipeline.store.servers import Shared, connected, number_of
+from hmx_pipeline.store.servers import Shared, connected
 from hmx_pipeline.store.stored_digests import digest_of_events
 from hmx_pipeline.topology import EPISODES
 
@@ -96,7 +96,8 @@ class Store:
         self._keys = keys
         self._clients = Shared(clients)
         self._searches = Shared([Search(client, keys) for client in clients])
-        self.servers: Final = tuple(MemoryServer(client, keys) for client in clients)
+        self._servers = Shared([MemoryServer(client, keys) for client in clients])
+        self.servers: Final = self._servers.all
 
     def capturing(self, epoch_ms: int) -> CaptureCoordination:
         """Returns the capture coordination in the same Redis."""
@@ -111,7 +112,7 @@ class Store:
 
     def replaces(self, tenant_id: str) -> bool:
         """Returns whether another layout is there, whose processes may still serve the tenant."""
-        return self.servers[number_of(tenant_id, len(self.servers))].layouts.replaces()
+        return self._servers.of(tenant_id).layouts.replaces()
 
     def tenants(self) -> list[str]:
         return sorted(tenant for server in self.servers for tenant in server.tenants())
@@ -124,7 +125,7 @@ class Store:
 
     def completeness(self, tenant_id: str | None = None) -> Completeness:
         """Returns whether memory is complete, of all tenants or of one; in one round trip a server."""
-        asked = self.servers if tenant_id is None else [self.servers[number_of(tenant_id, len(self.servers))]]
+        asked = self.servers if tenant_id is None else [self._servers.of(tenant_id)]
         return min((server.completeness() for server in asked), key=lambda found: (found.complete, found.percent))
 
     def state_version(self, tenant_id: str) -> str:
@@ -177,11 +178,7 @@ class Store:
         total, found = 0, parts[-1] if asked is None and parts else None
         for start in range(0, length, SAME_ID):  # the digest covers all of them
             with reachable():
-                page = (
-                    parts
-                    if length <= SAME_ID
-                    else self._clients.of(tenant_id).lrange(lost.key, start, start + SAME_ID - 1)
-                )
+                page = parts if length <= SAME_ID else client.lrange(lost.key, start, start + SAME_ID - 1)
             page = page[: length - start]
             total += digest_of_events(page)
             if asked in page[::2]:
