@@ -43,6 +43,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(hmx_pipeline.__file__).parent
 COMMANDS = typer.main.get_command(application())
 Row = tuple[str, ...]
+SHOWN = 5
+"""Names in a cell of the rooms' tables."""
 
 
 def table(head: Row, rows: Iterable[Row]) -> str:
@@ -292,13 +294,48 @@ def _command(words: Row, command: click.Command) -> str:
 
 
 def rooms() -> str:
-    """Each room with its modules, a line each: the first sentences of their docstrings."""
-    found = []
+    """Each room with its modules, a line each: the first sentence of the docstring, what it defines, who imports it."""
+    found, users = [], _users()
     for room in sorted(path.parent for path in PACKAGE.glob("*/__init__.py")):
         modules = [path for path in sorted(room.rglob("*.py")) if _told(path, room)]
-        rows = [(f"`{path.relative_to(room)}`", _said(path)) for path in modules]
-        found.append(f"### {room.name}\n\n{_said(room / '__init__.py')}.\n\n{table(('module', 'what it holds'), rows)}")
+        rows = [
+            (f"`{path.relative_to(room)}`", _said(path), _some(_defined(path)), _some(users.get(_name(path), ())))
+            for path in modules
+        ]
+        head = ("module", "what it holds", "defines", "imported by")
+        found.append(f"### {room.name}\n\n{_said(room / '__init__.py')}.\n\n{table(head, rows)}")
     return "\n".join(found)
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first names, and how many there are besides."""
+    first, rest = list(names)[:SHOWN], list(names)[SHOWN:]
+    return ", ".join(f"`{name}`" for name in first) + (f" and {len(rest)} more" if rest else "")
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+def _defined(path: Path) -> list[str]:
+    """Public classes and functions, in the order of the file."""
+    top = ast.parse(path.read_text(encoding="utf-8")).body
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node.name for node in top if isinstance(node, kinds) and not node.name.startswith("_")]
+
+
+def _users() -> dict[str, list[str]]:
+    """Module → the modules that import it, as `room/module`."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        user = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        imported = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                imported |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+        for name in imported:
+            found.setdefault(name, []).append(user)
+    return found
 
 
 def _told(path: Path, room: Path) -> bool:

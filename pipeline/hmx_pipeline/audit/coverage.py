@@ -11,7 +11,7 @@ from hmx_pipeline.audit.artifact_reasons import Absence
 from hmx_pipeline.compiler import failure_playbook, task_schema
 from hmx_pipeline.contracts.options import ENTRY_MARK, Section
 from hmx_pipeline.contracts.pack import ContextPack
-from hmx_pipeline.packs.shorter import ERROR, REMEDY
+from hmx_pipeline.packs.entry_lines import ERROR, REMEDY
 from hmx_pipeline.retrieval.terms import terms
 
 

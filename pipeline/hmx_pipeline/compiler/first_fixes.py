@@ -1,4 +1,6 @@
-"""First fixes: what helped against a failure in one session so far. Too little for a playbook, yet true of its user.
+"""First fixes: what helped against one failure in one session, which `hmx mine` shows and packs do not.
+
+It is too little for a playbook, yet true of its user.
 
 Input: a contribution to a failure playbook. Output: the command or call that failed, why, and what worked; None unless
 commands alone helped, or the argument that the error names.

@@ -1,4 +1,4 @@
-"""Recoveries from a failure: what was done after it, and what helped.
+"""Recoveries: what was done after a failure in a segment, and over all sessions the ways out, best first, in words.
 
 Input: a failed action among those of its segment, or all contributions of one failure. Output: what followed, or
 recoveries, best first. A recovery is what was changed between the failure and the next try of the same action, or

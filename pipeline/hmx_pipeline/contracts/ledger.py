@@ -1,4 +1,4 @@
-"""The reinforcement ledger, as its readers see it: how much a memory was reinforced, and how that fades (taxonomy)."""
+"""The reinforcement ledger: what each kind of reinforcement weighs, how that fades, and a memory's score for a cue."""
 
 from collections.abc import Mapping
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Secret redaction in a text: all rules, and the quick checks that decide whether any is needed.
+"""Secret redaction in a text: all rules, those for headers, commands, URLs and odd letters too, and their quick checks.
 
 Each rule has two patterns: its shape, which every match contains and the linear engine of `finder` searches, and the
 pattern that locates the match. The second is only tried if the shape is found. Every pattern takes linear time.

@@ -1,4 +1,4 @@
-"""Section registry of a pack: what feeds each section, and its share of the budget (HMX-C §3.1, §4).
+"""Sections of a pack: each one's share of the budget, and its entry candidates from the pack view (HMX-C §3.1, §4).
 
 A new section is a row of `contracts.options.Section` and its rule here.
 """
@@ -26,7 +26,7 @@ from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandid
 from hmx_pipeline.packs.excerpt import LONG, LongMessage
 from hmx_pipeline.packs.pack_view import PackView
 from hmx_pipeline.packs.rendered import RenderedEntry
-from hmx_pipeline.packs.shorter import EntryLines
+from hmx_pipeline.packs.entry_lines import EntryLines
 from hmx_pipeline.retrieval.searchable import Document
 
 Source = TypeVar("Source")

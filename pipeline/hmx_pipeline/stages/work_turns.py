@@ -1,4 +1,4 @@
-"""Work in turns: keys of work that is too large for one transaction, in order."""
+"""Work in turns: the next key of work that is too large for one transaction; the caller's state keeps the keys."""
 
 from collections.abc import Iterable
 

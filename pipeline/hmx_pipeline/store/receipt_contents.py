@@ -1,4 +1,4 @@
-"""Receipt contents: what memory holds of an erasure, counted before it goes, and kept until the receipt is made.
+"""Receipt contents: what memory holds of an erasure, which the erasure query counts before and again after it.
 
 Raises StoreUnavailableError.
 """

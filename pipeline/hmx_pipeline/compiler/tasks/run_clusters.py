@@ -1,4 +1,4 @@
-"""Run clustering: groups the runs of one task by what was said and done (density peaks, then merging).
+"""Run clustering: groups a tenant's runs into tasks by what was said and done (density peaks, then merging).
 
 Input: runs as features (`compiler.tasks.task_run`). Output: the runs of each task. The result depends on the set of
 runs only, not on their order, and uses no list of verbs. Each run points to the densest of its neighbours; runs that

@@ -1,4 +1,4 @@
-"""Shorter forms of what was learnt: whole lines alone, for a budget that cannot take the entry.
+"""The lines of an entry, and its shorter forms by what the question asks, of which the budget takes one.
 
 Input: an entry's text and the question. Output: forms, the longest first. Each keeps the lines that decide: the way out
 that the question asks for, else the steps. Half a step or half a way out is no help.
