@@ -17,9 +17,10 @@ from hmx_pipeline.contracts.limits import BATCH_RECORDS, SEGMENT_IDLE_MS
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.stages.executor import Effects, Executor
+from hmx_pipeline.stages.fold import Record
 from tests.bench.answers import answer
 from tests.support.inprocess import sessions_fold, tick_record
-from tests.support.records import START_MS, LogRecord
+from tests.support.records import START_MS
 
 PARTITIONS = 8
 PACE_MS = 1
@@ -52,9 +53,9 @@ class LiveSessions:
         self._turn = self._turns()
         self.executors = [Executor(sessions_fold(partitions, PARTITIONS), number) for number in range(partitions)]
 
-    def events(self, count: int) -> dict[int, list[LogRecord]]:
+    def events(self, count: int) -> dict[int, list[Record]]:
         """The next events by partition; no session ever ends a segment."""
-        logs: dict[int, list[LogRecord]] = defaultdict(list)
+        logs: dict[int, list[Record]] = defaultdict(list)
         for number in islice(self._turn, count):
             tenant, session = f"tenant-{number % TENANTS}", f"2026-03-14/live-session-{number:06d}"
             key, sequence = session_key(tenant, session), self._next[number]
@@ -75,7 +76,7 @@ class LiveSessions:
             logs[partition].append(self._record(partition, key, orjson.dumps(event)))
         return logs
 
-    def fold(self, logs: dict[int, list[LogRecord]]) -> Iterator[tuple[int, Effects]]:
+    def fold(self, logs: dict[int, list[Record]]) -> Iterator[tuple[int, Effects]]:
         """Batch by batch."""
         for partition, records in logs.items():
             for start in range(0, len(records), BATCH_RECORDS):
@@ -94,9 +95,9 @@ class LiveSessions:
             for place in range(self._sessions):
                 yield place * STRIDE % self._sessions
 
-    def _record(self, partition: int, key: str, value: bytes) -> LogRecord:
+    def _record(self, partition: int, key: str, value: bytes) -> Record:
         self._offsets[partition] += 1
-        return LogRecord(partition, self._offsets[partition] - 1, START_MS + self._at, key.encode(), value)
+        return Record(partition, self._offsets[partition] - 1, START_MS + self._at, key.encode(), value, ())
 
 
 def released(effects: Iterable[tuple[int, Effects]]) -> int:

@@ -21,12 +21,12 @@ from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.contracts.limits import BATCH_RECORDS, PATTERN_DEBOUNCE_MS
 from hmx_pipeline.local.samples import sample_events
 from hmx_pipeline.stages.executor import Executor
-from hmx_pipeline.stages.fold import POSITION_KEY
+from hmx_pipeline.stages.fold import POSITION_KEY, Record
 from hmx_pipeline.stages.patterns import PatternsFold
 from tests.bench.answers import answer
 from tests.bench.workload import by_session
 from tests.support.inprocess import events_log, run, sessions_fold
-from tests.support.records import START_MS, LogRecord
+from tests.support.records import START_MS
 
 PARTITIONS = 8
 PACE_MS = 10
@@ -71,10 +71,10 @@ class Patterns:
                 partitions[partition].append((_renamed(key, model, number).decode(), _renamed(value, model, number)))
         return partitions
 
-    def corrections(self, count: int) -> dict[int, list[LogRecord]]:
+    def corrections(self, count: int) -> dict[int, list[Record]]:
         return self._logs(islice(self._turn, count))
 
-    def fold(self, logs: dict[int, list[LogRecord]]) -> dict[str, int]:
+    def fold(self, logs: dict[int, list[Record]]) -> dict[str, int]:
         """Batch by batch, and then until everything has been said; what was counted."""
         counts: dict[str, int] = defaultdict(int)
         for partition, executor in enumerate(self.executors):
@@ -106,8 +106,8 @@ class Patterns:
                 said = self._contributions(pattern, turn)
                 yield said[(turn - 1) // 2 % len(said)]
 
-    def _logs(self, contributions: Iterator[dict[str, Any]]) -> dict[int, list[LogRecord]]:
-        logs: dict[int, list[LogRecord]] = defaultdict(list)
+    def _logs(self, contributions: Iterator[dict[str, Any]]) -> dict[int, list[Record]]:
+        logs: dict[int, list[Record]] = defaultdict(list)
         for fields in contributions:
             value = orjson.dumps(fields)
             contribution = Contribution.model_validate_json(value)
@@ -116,14 +116,14 @@ class Patterns:
             self._at += PACE_MS
         return logs
 
-    def _tick(self, partition: int) -> LogRecord:
+    def _tick(self, partition: int) -> Record:
         self._at += PATTERN_DEBOUNCE_MS
         return self._record(partition, "tick", EvidenceControl(kind="tick", partition=partition).to_json(), b"tick")
 
-    def _record(self, partition: int, key: str, value: bytes, kind: bytes) -> LogRecord:
+    def _record(self, partition: int, key: str, value: bytes, kind: bytes) -> Record:
         self._offsets[partition] += 1
         at = START_MS + self._at
-        return LogRecord(partition, self._offsets[partition] - 1, at, key.encode(), value, [(KIND, kind)])
+        return Record(partition, self._offsets[partition] - 1, at, key.encode(), value, [(KIND, kind)])
 
 
 def _tenant(pattern: int) -> str:

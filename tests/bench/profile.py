@@ -34,10 +34,11 @@ from hmx_pipeline.kafka.clients import producer_config
 from hmx_pipeline.kafka.publisher import key_of
 from hmx_pipeline.observe.allocator import collect_seldom
 from hmx_pipeline.stages.executor import Effects, Executor
+from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.topology import SESSION_STATE
 from tests.bench import workload
 from tests.support.inprocess import sessions_fold
-from tests.support.records import START_MS, LogRecord
+from tests.support.records import START_MS
 
 PARTITIONS: Final = 8
 SAMPLE_S: Final = 0.001
@@ -102,12 +103,12 @@ class Pass:
     """The same events through fresh folds, once."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
-        self._logs: dict[int, list[LogRecord]] = defaultdict(list)
+        self._logs: dict[int, list[Record]] = defaultdict(list)
         for number, line in enumerate(lines):
             key = key_of(line) or b""
             partition = partition_of(key.decode(), PARTITIONS)
             log = self._logs[partition]
-            log.append(LogRecord(partition, len(log), START_MS + number, key, line))
+            log.append(Record(partition, len(log), START_MS + number, key, line, ()))
 
     def run(self, take: Callable[[Effects], None] = lambda _: None) -> float:
         """CPU seconds of this thread; `take` is given what each batch does, and its time is not counted."""
