@@ -5,6 +5,7 @@ import inspect
 import re
 import tokenize
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from io import StringIO
@@ -295,46 +296,71 @@ def _command(words: Row, command: click.Command) -> str:
 
 def rooms() -> str:
     """Each room with its modules, a line each: the first sentence of the docstring, what it defines, who imports it."""
-    found, users = [], _users()
-    for room in sorted(path.parent for path in PACKAGE.glob("*/__init__.py")):
-        modules = [path for path in sorted(room.rglob("*.py")) if _told(path, room)]
+    found, uses = [], _uses()
+    for room in (PACKAGE, *sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))):
+        modules = sorted(room.glob("*.py") if room == PACKAGE else room.rglob("*.py"))
         rows = [
-            (f"`{path.relative_to(room)}`", _said(path), _some(_defined(path)), _some(users.get(_name(path), ())))
+            (f"`{path.relative_to(room)}`", _said(path), _most_used(path, uses), _importers(path, uses))
             for path in modules
+            if _told(path, room)
         ]
         head = ("module", "what it holds", "defines", "imported by")
-        found.append(f"### {room.name}\n\n{_said(room / '__init__.py')}.\n\n{table(head, rows)}")
+        title = "Beside the rooms" if room == PACKAGE else room.name
+        found.append(f"### {title}\n\n{_said(room / '__init__.py')}.\n\n{table(head, rows)}")
     return "\n".join(found)
 
 
-def _some(names: Iterable[str]) -> str:
-    """The first names, and how many there are besides."""
-    first, rest = list(names)[:SHOWN], list(names)[SHOWN:]
-    return ", ".join(f"`{name}`" for name in first) + (f" and {len(rest)} more" if rest else "")
+def _most_used(path: Path, uses: Mapping[str, set[str]]) -> str:
+    """The public names of a module, those that most modules import first; of constants those that any imports."""
+    counts = {name: len(uses.get(f"{_name(path)}.{name}", ())) for name in _defined(path)}
+    names = sorted(
+        (name for name, count in counts.items() if count or not name.isupper()), key=lambda name: -counts[name]
+    )
+    return _some([f"`{name}`" for name in names])
+
+
+def _importers(path: Path, uses: Mapping[str, set[str]]) -> str:
+    """The modules that import one; of many the rooms, with their numbers."""
+    found = sorted(uses.get(_name(path), ()))
+    if len(found) <= SHOWN:
+        return _some([f"`{one}`" for one in found])
+    rooms = Counter(one.partition("/")[0] for one in found)
+    return ", ".join(f"`{room}` ({count})" for room, count in rooms.most_common())
+
+
+def _some(names: list[str]) -> str:
+    """The first names, and how many there are besides; never one alone, which would be as long as its name."""
+    shown = names if len(names) == SHOWN + 1 else names[:SHOWN]
+    return ", ".join(shown) + (f" and {len(names) - SHOWN} more" if len(shown) < len(names) else "")
 
 
 def _name(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
 
 
-def _defined(path: Path) -> list[str]:
-    """Public classes and functions, in the order of the file."""
-    top = ast.parse(path.read_text(encoding="utf-8")).body
-    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node.name for node in top if isinstance(node, kinds) and not node.name.startswith("_")]
+def _defined(path: Path) -> Iterator[str]:
+    """Public classes, functions and constants, in the order of the file."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                pass
+            case _:
+                continue
+        if not name.startswith("_"):
+            yield name
 
 
-def _users() -> dict[str, list[str]]:
-    """Module → the modules that import it, as `room/module`."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
+def _uses() -> dict[str, set[str]]:
+    """Module, and module.name → the modules that import it, as `room/module`."""
+    found: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
         user = path.relative_to(PACKAGE).with_suffix("").as_posix()
-        imported = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module:
-                imported |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
-        for name in imported:
-            found.setdefault(name, []).append(user)
+                for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
+                    found.setdefault(name, set()).add(user)
     return found
 
 

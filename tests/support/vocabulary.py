@@ -29,7 +29,7 @@ def tokens_of(encoding: str) -> list[bytes]:
 
 
 def main() -> None:
-    held = b"".join(tokens.packed(tokens_of(encoding)) for encoding in ENCODINGS)
+    held = b"".join(tokens.vocabulary_bytes(tokens_of(encoding)) for encoding in ENCODINGS)
     FILE.write_bytes(lzma.compress(held, preset=9 | lzma.PRESET_EXTREME))
 
 

@@ -1,8 +1,8 @@
 """Replay of the whole log into shadow topics, compared with what the pipeline published (`hmx replay`).
 
-Enters: settings. Leaves: a `Replayed`. Raises TopicsError, KafkaException, and TimeoutError if a topic cannot be read
-to its end. Nothing is appended to the log. The pipeline may run meanwhile: the comparison covers what it had processed
-when the replay began.
+Enters: settings. Leaves: a `ReplayReport`. Raises TopicsError, KafkaException, and TimeoutError if a topic cannot be
+read to its end. Nothing is appended to the log. The pipeline may run meanwhile: the comparison covers what it had
+processed when the replay began.
 
     events, as they are ──► sessions ──► shadow episodes, evidence, dead letters      law 4: the same bytes
     evidence, as it is ──► patterns ──► shadow artifacts, knowledge (`again.`)        law 4: the same bytes
@@ -12,7 +12,7 @@ when the replay began.
 import uuid
 from contextlib import closing
 
-from hmx_pipeline.audit.replay_comparison import Comparison, Replayed
+from hmx_pipeline.audit.replay_comparison import Comparison, ReplayReport
 from hmx_pipeline.audit.replay_fold import Progress, ReplayFold
 from hmx_pipeline.audit.replay_topics import OF_PATTERNS, OF_SESSIONS, shadow_topics, take_cut
 from hmx_pipeline.kafka.clients import Cluster
@@ -24,13 +24,13 @@ from hmx_pipeline.topology import EVENTS, PATTERN_STATE, SESSION_STATE, SHADOWS
 
 def replay(
     settings: Settings, *, compare: bool = True, keep: bool = False, on_progress: Progress = lambda *_: None
-) -> Replayed:
+) -> ReplayReport:
     """Replays and compares. Shadow topics are deleted at the end, also after an error, unless `keep` is set."""
     partitions = existing_topics(settings, EVENTS, *OF_SESSIONS, *OF_PATTERNS, SESSION_STATE, PATTERN_STATE)
     prefix = f"{settings.topic_prefix}{SHADOWS}{uuid.uuid4().hex[:8]}."
     of_both = {topic: partitions[topic] for topic in (*OF_SESSIONS, *OF_PATTERNS)}
     of_patterns = {topic: partitions[topic] for topic in OF_PATTERNS}
-    report = Replayed(prefix)
+    report = ReplayReport(prefix)
     with closing(Cluster(settings.require_kafka())) as cluster:
         cut = take_cut(cluster, settings.topic_prefix, partitions)
         with shadow_topics(cluster, prefix, of_both, keep=keep) as shadow:

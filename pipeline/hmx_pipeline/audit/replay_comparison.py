@@ -32,7 +32,7 @@ Whole = Callable[[Row], bool]
 
 
 @dataclass
-class Replayed:
+class ReplayReport:
     shadow: str
     """Prefix of the shadow topics."""
     events: int = 0
@@ -83,7 +83,7 @@ class Replayed:
 
 
 class Comparison:
-    def __init__(self, rebuild: ReplayFold, report: Replayed, shadow: Shadow, again: Shadow) -> None:
+    def __init__(self, rebuild: ReplayFold, report: ReplayReport, shadow: Shadow, again: Shadow) -> None:
         self._rebuild = rebuild
         self._report = report
         self._shadow = shadow

@@ -11,7 +11,7 @@ from hmx_pipeline.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from hmx_pipeline.audit.replay_artifacts import ArtifactChange
-    from hmx_pipeline.audit.replay_comparison import Replayed
+    from hmx_pipeline.audit.replay_comparison import ReplayReport
     from hmx_pipeline.audit.replay_streams import DifferenceExample, StreamReport
 
 SHOWN: Final = 20
@@ -59,7 +59,7 @@ def replay(
         raise typer.Exit(1 if report.compared else CANNOT_COMPARE)
 
 
-def _show(report: "Replayed", compare: bool, keep: bool) -> None:
+def _show(report: "ReplayReport", compare: bool, keep: bool) -> None:
     OUT.print(f"folded {many(report.events, 'record')} of events and {report.evidence:,} of evidence")
     if compare:
         _show_streams(report)
@@ -83,7 +83,7 @@ def _show(report: "Replayed", compare: bool, keep: bool) -> None:
         OUT.print(f"[bold red]differs[/]: {', '.join(found)}")
 
 
-def _show_streams(report: "Replayed") -> None:
+def _show_streams(report: "ReplayReport") -> None:
     rows: list[list[object]] = []
     for topic in dict.fromkeys(stream.topic for stream in report.streams):
         ours = [stream for stream in report.streams if stream.topic == topic]
@@ -108,7 +108,7 @@ def _show_streams(report: "Replayed") -> None:
     OUT.print()
 
 
-def _examples(report: "Replayed") -> Iterator[tuple[str, "StreamReport", "DifferenceExample"]]:
+def _examples(report: "ReplayReport") -> Iterator[tuple[str, "StreamReport", "DifferenceExample"]]:
     """Yields the first examples of each topic."""
     shown: Counter[str] = Counter()
     for stream in report.streams:
@@ -118,7 +118,7 @@ def _examples(report: "Replayed") -> Iterator[tuple[str, "StreamReport", "Differ
                 yield stream.topic, stream, example
 
 
-def _show_artifacts(report: "Replayed") -> None:
+def _show_artifacts(report: "ReplayReport") -> None:
     counts = {
         "same": report.patterns,
         **{name: report.changes[name] for name in _COLOURS},

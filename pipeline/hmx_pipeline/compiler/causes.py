@@ -1,4 +1,6 @@
-"""Cause-effect pairs of one subject with their contingency tables, best supported first.
+"""Cause-effect pairs of one subject, both ways: what came before how it went, and what happened after it.
+
+Each has one contingency table per task; the best supported come first.
 
 Input: contributions of a causal pattern. Output: every pair whose two sides occurred in two sessions, which is
 everything that could have been found. How the subject went is compared between its tries with and without the cause.
@@ -22,7 +24,7 @@ _SESSIONS: Final = 2
 _MOSTLY: Final = 0.8
 
 
-class Time(NamedTuple):
+class Occurrence(NamedTuple):
     """One occurrence of the subject. Signs are plain."""
 
     of: Contribution
@@ -47,7 +49,7 @@ class CausePair:
     """Verb of the subject if the effect is how it went; else empty."""
     strata: Sequence[ContingencyTable]
     """One table per task."""
-    times: Sequence[Time]
+    times: Sequence[Occurrence]
     """All occurrences that count; if the effect is how the subject went, those after the cause."""
     distance: int = 0
     """Sum of distances from cause to effect; 0 if the effect is not how the subject went."""
@@ -80,7 +82,7 @@ class CausePair:
         return round(rate if self.verb else 1 - (1 - rate) ** REACH, 4)
 
     @cached_property
-    def cases(self) -> list[tuple[Time, bool]]:
+    def cases(self) -> list[tuple[Occurrence, bool]]:
         """The occurrences of the cause, and whether the effect followed."""
         if self.verb:
             return [(time, time.result == self.effect) for time in self.times]
@@ -117,7 +119,7 @@ def pairs(contributions: Sequence[Contribution]) -> list[CausePair]:
     return [found[n] for *_, n in sorted(weighed)]
 
 
-def _times(c: Contribution, subject: str, verb: str) -> Iterator[Time]:
+def _times(c: Contribution, subject: str, verb: str) -> Iterator[Occurrence]:
     again = False
     for result, before, after, linked in c.body["times"]:
         earlier, later = [plain(sign) for sign in before], [plain(sign) for sign in after]
@@ -126,7 +128,7 @@ def _times(c: Contribution, subject: str, verb: str) -> Iterator[Time]:
         own = {sign: other for sign, other in struck.items() if sign != subject and not (verb and other == verb)}
         own |= dict.fromkeys(states, "")
         first = None if result is None or (verb and again) else plain(result)
-        yield Time(c, first, _causes(before, verb), earlier, later, own, states)
+        yield Occurrence(c, first, _causes(before, verb), earlier, later, own, states)
         again = kind_of(result or "") in ("error", "fails")
 
 
@@ -147,7 +149,7 @@ def _repeated(seen: Iterable[tuple[str, str]]) -> list[str]:
     return sorted(what for what, own in sessions.items() if len(own) >= _SESSIONS)
 
 
-def _befallen(subject: str, times: Sequence[Time]) -> Iterator[CausePair]:
+def _befallen(subject: str, times: Sequence[Occurrence]) -> Iterator[CausePair]:
     """Yield pairs whose effect is how the subject went. That it did its work is no effect."""
     verb = verb_in(subject)
     tried = [time for time in times if time.result is not None] if verb else []
@@ -160,7 +162,7 @@ def _befallen(subject: str, times: Sequence[Time]) -> Iterator[CausePair]:
     both = Counter((cause, time.result, time.of.body["task"]) for time in tried for cause in time.causes)
     ever = Counter(time.result for time in tried)
     turned = Counter((cause, time.result) for time in tried for cause in dict.fromkeys(time.after))
-    shown: dict[str, list[Time]] = defaultdict(list)
+    shown: dict[str, list[Occurrence]] = defaultdict(list)
     far: Counter[tuple[str, str | None]] = Counter()
     for time in tried:
         for cause, distance in time.causes.items():
@@ -193,7 +195,7 @@ def _rest(strata: Sequence[ContingencyTable], hits: int, times: int) -> Continge
     return _table(0, 0, hits - known.hit - known.other_hit, times - sum(known))
 
 
-def _following(subject: str, times: Sequence[Time], contributions: Sequence[Contribution]) -> Iterator[CausePair]:
+def _following(subject: str, times: Sequence[Occurrence], contributions: Sequence[Contribution]) -> Iterator[CausePair]:
     """Yield pairs whose effect happens to the agent after the subject. Tools that failed or only read are left out."""
     verb = verb_in(subject)
     if verb:
@@ -235,7 +237,7 @@ def _counted(
     return happened, came
 
 
-def _explained(effect: str, times: Sequence[Time]) -> bool:
+def _explained(effect: str, times: Sequence[Occurrence]) -> bool:
     """Return True if another cause is near nearly every hit and the effect does not occur without it, or if it always
     comes between the two."""
     hits = [time for time in times if effect in time.after]

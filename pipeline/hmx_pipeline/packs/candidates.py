@@ -10,9 +10,9 @@ import msgspec
 from hmx_pipeline.contracts.options import Section, SourceType
 from hmx_pipeline.contracts.pack import DropReason, Provenance
 from hmx_pipeline.contracts.safe_text import as_data
+from hmx_pipeline.packs.entry_lines import EntryLines
 from hmx_pipeline.packs.excerpt import LongMessage
 from hmx_pipeline.packs.near_duplicates import Mark, alike, folded, in_order, mark, near, told, words
-from hmx_pipeline.packs.entry_lines import EntryLines
 from hmx_pipeline.retrieval.score import Components, Made
 
 _AS_WELL: Final = 0.9

@@ -11,9 +11,9 @@ from typing import Final
 
 from hmx_pipeline.contracts.options import ENTRY_MARK, NOTHING, Section, SourceType
 from hmx_pipeline.packs.candidates import EntryCandidate
+from hmx_pipeline.packs.entry_lines import BESIDE
 from hmx_pipeline.packs.near_duplicates import told, words
 from hmx_pipeline.packs.render import begun
-from hmx_pipeline.packs.entry_lines import BESIDE
 
 WORDS: Final = 150
 """Another entry is started while the text has fewer words."""

@@ -23,10 +23,10 @@ from hmx_pipeline.contracts.options import Kind, Section, SourceType
 from hmx_pipeline.contracts.pack import DropReason, Provenance
 from hmx_pipeline.packs import render, rendered, skills
 from hmx_pipeline.packs.candidates import EntryCandidate, Exclusion, FaintCandidate, Scored
+from hmx_pipeline.packs.entry_lines import EntryLines
 from hmx_pipeline.packs.excerpt import LONG, LongMessage
 from hmx_pipeline.packs.pack_view import PackView
 from hmx_pipeline.packs.rendered import RenderedEntry
-from hmx_pipeline.packs.entry_lines import EntryLines
 from hmx_pipeline.retrieval.searchable import Document
 
 Source = TypeVar("Source")

@@ -160,7 +160,7 @@ def _vocabulary() -> tuple[Ranks, Ranks]:
     return dict(zip(first, ranks, strict=False)), dict(zip((held.get(t, t) for t in second), ranks, strict=False))
 
 
-def packed(tokens: Sequence[bytes]) -> bytes:
+def vocabulary_bytes(tokens: Sequence[bytes]) -> bytes:
     """Serialise tokens: their number, their lengths, their bytes. The order is the rank."""
     return len(tokens).to_bytes(4) + bytes(map(len, tokens)) + b"".join(tokens)
 

@@ -1,4 +1,4 @@
-"""Asks the routes of a service without a server: those of this process.
+"""Requests to a service in this process, without a server; `OwnRoutes` asks Redis alone, without keys or limits.
 
 Enters: an application and a request. Leaves: status, headers and body of its answer.
 """

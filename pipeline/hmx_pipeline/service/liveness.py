@@ -1,4 +1,4 @@
-"""Liveness: measures the delay of the event loop and thread pool for `/livez`.
+"""Liveness for `/livez`: how late event loop and thread pool are, and how long the oldest request has been running.
 
 Every second a task runs a no-op in a thread; its delay is what each request waits. Now and then the thread returns free
 memory to the system: glibc kept 111 MB for 46 MB in use, and growing.

@@ -2,8 +2,8 @@
 
 An owner's first batch is announced in the position record before it is folded, which counts the tries. After two deaths
 the next owner folds the batch in chunks; after the next, the fatal chunk record by record, each announced, with nothing
-else running (`worker.partition`). A record that kills three owners in a row is condemned in the position record, so every
-later fold, replays included, rejects it.
+else running (`worker.partition`). A record that kills three owners in a row is condemned in the position record, so
+every later fold, replays included, rejects it.
 
 A try counts only if its announcement was committed, so a full disk condemns nothing. A worker killed for another reason
 counts as one try. An owner whose partition is revoked withdraws its announcement.

@@ -228,7 +228,7 @@ def test_the_vocabulary_is_that_of_the_tokenisers() -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=8), unique=True))
 def test_what_is_packed_is_unpacked_again(held: list[bytes]) -> None:
-    assert tokens._unpacked(tokens.packed(held) + b"rest") == (held, b"rest")
+    assert tokens._unpacked(tokens.vocabulary_bytes(held) + b"rest") == (held, b"rest")
 
 
 @given(st.text(" aT1.,é漢\n\t\u3000", max_size=60))
