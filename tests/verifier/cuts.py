@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.knowledge.endings import ENDING
-from hmx_pipeline.compiler.registry import knows
+from hmx_pipeline.compiler.registry import is_knowledge
 
 RETENTION: Final = "retention"
 """Of the settings of a tenant, and of the marks that follow from it."""
@@ -61,4 +61,4 @@ def taken(moments: Moments, at: int, *classes: str) -> str:
 def takes_contribution(moments: Moments, fields: Json) -> str:
     """By the last event that it rests on."""
     kind = fields["pattern_type"]
-    return taken(moments, fields["last_at"], "knowledge" if knows(kind) or kind == ENDING else "artifacts")
+    return taken(moments, fields["last_at"], "knowledge" if is_knowledge(kind) or kind == ENDING else "artifacts")

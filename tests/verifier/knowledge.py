@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from hmx_pipeline.compiler.registry import knows
+from hmx_pipeline.compiler.registry import is_knowledge
 from hmx_pipeline.contracts.keys import join_key, split_key
 from hmx_pipeline.contracts.limits import WITHDRAWN_RECORDS
 from tests.verifier.faults import Kind, Report, difference
@@ -47,7 +47,7 @@ def compare_knowledge(report: Report, part: Part, number: int, patterns: Pattern
     for record_id, entry in _entries(report, where, part, counts).items():
         name = join_key(entry.last["tenant_id"], entry.last["pattern"])
         by_pattern[name][record_id] = entry
-    known = {name for name, pattern in patterns.patterns.items() if knows(split_key(pattern.text)[0])}
+    known = {name for name, pattern in patterns.patterns.items() if is_knowledge(split_key(pattern.text)[0])}
     for name in sorted(known | by_pattern.keys()):
         entries = by_pattern.get(name, {})
         pattern = patterns.patterns.get(name) or patterns.vanished(name, _first(entries))

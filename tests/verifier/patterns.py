@@ -24,7 +24,7 @@ from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.knowledge.knowledge_records import records
 from hmx_pipeline.compiler.knowledge.scopes import scope_key, scope_of
-from hmx_pipeline.compiler.registry import KINDS, knows, speaks, states, whole
+from hmx_pipeline.compiler.registry import KINDS, is_compiled, is_knowledge, is_statement, task_patterns
 from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, TenantSettings, evidence_key
 from hmx_pipeline.contracts.evidence import Pattern as Name
@@ -121,7 +121,7 @@ class Pattern:
             if value not in self._read:
                 self._read[value] = Contribution.model_validate_json(value)
         found = [self._read[value] for value in values]
-        return found if knows(split_key(self.text)[0]) else self._decisive(self._shared(found, before), before)
+        return found if is_knowledge(split_key(self.text)[0]) else self._decisive(self._shared(found, before), before)
 
     def _shared(self, told: list[Contribution], before: int) -> list[Contribution]:
         """A team's words are nobody's in particular."""
@@ -318,7 +318,7 @@ class Patterns:
         return self.patterns[name]
 
     def _maker(self, tenant_id: str, kind: str) -> Pattern:
-        first, *beside = (self._pattern(tenant_id, pattern.text) for pattern in whole(kind))
+        first, *beside = (self._pattern(tenant_id, pattern.text) for pattern in task_patterns(kind))
         first.beside = beside
         return first
 
@@ -395,7 +395,7 @@ class Patterns:
         }
         for each in claimed:
             one = own.pop(each)[0]
-            if states(split_key(one.text)[0]):
+            if is_statement(split_key(one.text)[0]):
                 self._hear(offset, one, _place_of(told[each], contribution))
                 own[each] = (one, contribution.subject)
             else:
@@ -471,7 +471,7 @@ class Patterns:
     def _speak_all(self, tenant_id: str) -> None:
         for pattern in list(self.patterns.values()):
             kind = split_key(pattern.text)[0]
-            if pattern.tenant_id == tenant_id and pattern.kept and (knows(kind) or kind == "decision_policy"):
+            if pattern.tenant_id == tenant_id and pattern.kept and (is_knowledge(kind) or kind == "decision_policy"):
                 self._speak_later(pattern)
 
     def _highest(self, tenant: str) -> "tuple[int, str, Pattern]":
@@ -508,12 +508,12 @@ class Patterns:
         if kind == ENDING:
             for name in self._beside(pattern.tenant_id, split_key(pattern.text)[1]):
                 self._speak_later(self.patterns[name])
-        if not speaks(kind):
+        if not is_compiled(kind):
             return
         if KINDS[kind].group is not None:
             pattern = self._maker(pattern.tenant_id, kind)
         if pattern.speak_at is None:
-            least = STATEMENT_DEBOUNCE_MS if knows(split_key(pattern.text)[0]) else PATTERN_DEBOUNCE_MS
+            least = STATEMENT_DEBOUNCE_MS if is_knowledge(split_key(pattern.text)[0]) else PATTERN_DEBOUNCE_MS
             pattern.speak_at = self.clock + max(least, CONTRIBUTION_DEBOUNCE_MS * len(pattern.kept))
             heapq.heappush(self._timers, (pattern.speak_at, f"p/{join_key(pattern.tenant_id, pattern.text)}"))
 
@@ -552,7 +552,7 @@ class Patterns:
             for pattern in list(self.patterns.values()) if was_team else ():
                 kind, known = split_key(pattern.text)[0], pattern.spoke or pattern.speak_at is not None
                 if pattern.tenant_id == tenant_id and known and kind in KINDS:
-                    if speaks(kind):
+                    if is_compiled(kind):
                         self._speak_later(pattern)
                     pattern.forgets = True
         elif self.trust(tenant_id, row.offset + 1) != trusted:
@@ -597,7 +597,7 @@ class Patterns:
     def _ruling(self, row: Row, ruling: Ruling) -> Rejection | None:
         """One on each record, where a subject's own replaces no operator's; a pattern has room for so many."""
         parts = split_key(ruling.pattern)
-        if len(parts) != 2 or not knows(parts[0]):
+        if len(parts) != 2 or not is_knowledge(parts[0]):
             return Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
         self.counts["control"] += 1
         name = join_key(ruling.tenant_id, ruling.pattern)
@@ -756,7 +756,7 @@ class Patterns:
         if kind == ENDING:
             for name in self._beside(pattern.tenant_id, split_key(pattern.text)[1]):
                 found |= self._compiled_with(self.patterns[name])
-        if speaks(kind):
+        if is_compiled(kind):
             one = self._maker(pattern.tenant_id, kind) if KINDS[kind].group is not None else pattern
             found.add(join_key(one.tenant_id, one.text))
         return found

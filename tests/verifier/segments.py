@@ -14,7 +14,7 @@ import msgspec
 import xxhash
 
 from hmx_pipeline.compiler.extract import contributions, withdrawal
-from hmx_pipeline.compiler.registry import states
+from hmx_pipeline.compiler.registry import is_statement
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import (
     ASSERTED,
@@ -130,7 +130,7 @@ class Segments:
     def stated(self) -> list[Said]:
         """The open segment says what its user has stated, which holds whatever follows."""
         self.speaks_at = 0
-        return self._speak(self._open, tuple(self._steps), of=states)
+        return self._speak(self._open, tuple(self._steps), of=is_statement)
 
     def _close(self) -> list[Said]:
         said = self._speak(self._open, tuple(self._steps))

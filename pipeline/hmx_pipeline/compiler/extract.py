@@ -7,7 +7,7 @@ import msgspec
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind
 from hmx_pipeline.compiler.knowledge.scopes import scoped
-from hmx_pipeline.compiler.registry import KINDS, states
+from hmx_pipeline.compiler.registry import KINDS, is_statement
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, Step, contribution_id, mean_salience
@@ -15,7 +15,7 @@ from hmx_pipeline.segments.outcome import outcome_of
 from hmx_pipeline.segments.pairing import actions
 
 _SPOKEN: Final = (Role.MESSAGE, Role.FEEDBACK)
-_STATEMENTS: Final = tuple(kind for kind in KINDS.values() if states(kind.name))
+_STATEMENTS: Final = tuple(kind for kind in KINDS.values() if is_statement(kind.name))
 
 
 def contributions(segment: Segment) -> list[Contribution]:
@@ -54,8 +54,8 @@ def _extracted(segment: Segment, kinds: Iterable[EvidenceKind]) -> list[Contribu
         )
         for kind in kinds
         for told in kind.extract(segment, outcome, acted)
-        for found in (scoped(told, whose) if states(told.kind or kind.name) else (told,))
-        for tellers in (_tellers(segment, found.source_events) if states(found.kind or kind.name) else [],)
+        for found in (scoped(told, whose) if is_statement(told.kind or kind.name) else (told,))
+        for tellers in (_tellers(segment, found.source_events) if is_statement(found.kind or kind.name) else [],)
     ]
 
 

@@ -60,37 +60,37 @@ assert CONTENTS.keys() == {name for name in ARTIFACT_TYPES if not namespaced(nam
 )
 
 
-def whole(kind: str) -> list[Pattern]:
+def task_patterns(kind: str) -> list[Pattern]:
     """Return the patterns whose contributions together make those of other kinds; they are compiled with the first."""
     return [Pattern(kind, key) for key in runs.KEYS]
 
 
-def knows(name: str) -> bool:
+def is_knowledge(name: str) -> bool:
     """Return True if patterns of this kind publish knowledge records instead of an artifact."""
     return isinstance(KINDS.get(name), KnowledgeKind)
 
 
-def states(name: str) -> bool:
+def is_statement(name: str) -> bool:
     """Return True if its contributions are statements, which may be private."""
     return name in _STATING
 
 
-def founds(name: str) -> bool:
+def supports_knowledge(name: str) -> bool:
     """Return True if records of knowledge may rest on its contributions."""
     return name in _FOUNDING
 
 
 def class_of(name: str) -> str:
     """Return the class by which a tenant's retention keeps contributions of this kind."""
-    return KNOWLEDGE if states(name) or knows(name) else ARTIFACTS
+    return KNOWLEDGE if is_statement(name) or is_knowledge(name) else ARTIFACTS
 
 
-def ends(name: str) -> bool:
+def is_ending_kind(name: str) -> bool:
     """Return True if contributions of this kind only change how others are compiled."""
     return name == facts.ENDINGS.name
 
 
-def speaks(name: str) -> bool:
+def is_compiled(name: str) -> bool:
     """Return True if patterns of this kind are ever compiled."""
     kind = KINDS[name]
-    return kind.compile is not None or kind.group is not None or knows(name)
+    return kind.compile is not None or kind.group is not None or is_knowledge(name)

@@ -14,7 +14,7 @@ from hmx_pipeline.compiler.knowledge.knowledge_records import PublishedRecords, 
 from hmx_pipeline.compiler.knowledge.scopes import scope_key, scope_of
 from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.private_words import of_a_team
-from hmx_pipeline.compiler.registry import KINDS, ends, knows, speaks, whole
+from hmx_pipeline.compiler.registry import KINDS, is_compiled, is_ending_kind, is_knowledge, task_patterns
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.headers import ARTIFACT, KNOWN, fingerprint, output_headers, trace_headers
@@ -48,13 +48,13 @@ class PatternCompiling:
 
     def speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
         tenant_id, (kind, _) = split_pattern(pattern)
-        if ends(kind):
+        if is_ending_kind(kind):
             for each in self._maps.reach.of(pattern):
                 self.speak_later(tx, each, trace)
-        if not speaks(kind):
+        if not is_compiled(kind):
             return
         if KINDS[kind].group is not None:
-            pattern = state_key(tenant_id, whole(kind)[0])
+            pattern = state_key(tenant_id, task_patterns(kind)[0])
         state: PatternState = tx.get(pattern) or PatternState()
         if state.speak_at is None:
             speak_at = tx.clock + self._maps.pause_ms(pattern)
@@ -74,7 +74,7 @@ class PatternCompiling:
                 self._say(tx, key, state, made.get(pattern, []), state.trace)
         else:
             evidence = list(self._maps.of(key).values())
-            if not knows(pattern.type) and self._maps.is_team(tenant_id):
+            if not is_knowledge(pattern.type) and self._maps.is_team(tenant_id):
                 evidence = of_a_team(evidence)
             self._say(tx, key, state, evidence, state.trace)
 
@@ -99,7 +99,7 @@ class PatternCompiling:
         """Return the patterns that a kind's contributions make; None if grouping them failed."""
         group = KINDS[kind].group
         assert group is not None
-        maps = (self._maps.of(state_key(tenant_id, pattern)) for pattern in whole(kind))
+        maps = (self._maps.of(state_key(tenant_id, pattern)) for pattern in task_patterns(kind))
         told = [each for entries in maps for each in counting(list(entries.values()))]
         if self._maps.is_team(tenant_id):
             told = of_a_team(told)
@@ -107,7 +107,7 @@ class PatternCompiling:
 
     def _say(self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str) -> None:
         tenant_id, pattern = split_pattern(key)
-        if knows(pattern.type):
+        if is_knowledge(pattern.type):
             self._say_what_is_known(tx, key, state, evidence, trace)
             return
         if state.forgets:  # a new chain begins, whose first version follows none
@@ -209,8 +209,8 @@ class PatternCompiling:
     def spoken_with(self, pattern: str) -> Iterator[str]:
         """Yield the keys of the patterns that are compiled with the contributions of this one."""
         tenant_id, (kind, _) = split_pattern(pattern)
-        if ends(kind):
+        if is_ending_kind(kind):
             for each in self._maps.reach.of(pattern):
                 yield from self.spoken_with(each)
-        if speaks(kind):
-            yield state_key(tenant_id, whole(kind)[0]) if KINDS[kind].group is not None else pattern
+        if is_compiled(kind):
+            yield state_key(tenant_id, task_patterns(kind)[0]) if KINDS[kind].group is not None else pattern

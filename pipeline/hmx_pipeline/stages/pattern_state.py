@@ -25,7 +25,7 @@ from hmx_pipeline.compiler.candidate import rank
 from hmx_pipeline.compiler.imported_artifacts import Imported
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
-from hmx_pipeline.compiler.registry import knows
+from hmx_pipeline.compiler.registry import is_knowledge
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
 from hmx_pipeline.contracts.fingerprint import Import
@@ -242,7 +242,7 @@ class Maps(TenantRules):
     def statements(self, tenant_id: str) -> list[str]:
         """Return the keys of the tenant's patterns that depend on whom it trusts."""
         kinds = ((key, split_pattern(key)[1].type) for key in self.patterns(tenant_id))
-        return [key for key, kind in kinds if knows(kind) or kind == decision_policy.NAME]
+        return [key for key, kind in kinds if is_knowledge(kind) or kind == decision_policy.NAME]
 
     def under(self, tenant_id: str) -> Under:
         """Return a lookup of the tenant's endings by their form."""
@@ -281,7 +281,7 @@ class Maps(TenantRules):
     def pause_ms(self, pattern: str) -> int:
         """Return how long to wait after a change before compiling. The cost grows with the map, and so does
         the pause."""
-        least = STATEMENT_DEBOUNCE_MS if knows(split_pattern(pattern)[1].type) else PATTERN_DEBOUNCE_MS
+        least = STATEMENT_DEBOUNCE_MS if is_knowledge(split_pattern(pattern)[1].type) else PATTERN_DEBOUNCE_MS
         return max(least, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
 
     def surplus(self, key: str, contribution: Contribution) -> Surplus | None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from hmx_pipeline.compiler.imported_artifacts import added
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
-from hmx_pipeline.compiler.registry import KINDS, founds, knows, states, whole
+from hmx_pipeline.compiler.registry import KINDS, is_knowledge, is_statement, supports_knowledge, task_patterns
 from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.erasure import ErasureMark, covered
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
@@ -133,7 +133,7 @@ class PatternsFold:
         for key in keys:
             known: Contribution = tx.get(key)
             stale.update(self._maps.claims.resting_on(known.contribution_id))
-            kept = known.claimed_by(contribution) if states(known.pattern_type) else None
+            kept = known.claimed_by(contribution) if is_statement(known.pattern_type) else None
             self._compiling.put(tx, key, kept, trace)
             tx.count("contribution_claimed")
         for pattern in sorted(stale):
@@ -177,7 +177,7 @@ class PatternsFold:
             if kind is None:
                 continue
             self._compiling.speak_later(
-                tx, state_key(tenant_id, whole(kind.made_of)[0]) if kind.made_of else pattern, ""
+                tx, state_key(tenant_id, task_patterns(kind.made_of)[0]) if kind.made_of else pattern, ""
             )
             state: PatternState = tx.get(pattern)
             tx.put(pattern, state.model_copy(update={"forgets": True}))
@@ -200,7 +200,7 @@ class PatternsFold:
             if covered(marks, erased.tenant_id, each.session_id, each.subject) and is_past(each)
         ]
         stale, own = self._drop(tx, [key for key, _ in gone]), own_marks(erased, partitions)
-        taken = {each.contribution_id for _, each in gone if founds(each.pattern_type)}
+        taken = {each.contribution_id for _, each in gone if supports_knowledge(each.pattern_type)}
         for key, remembered in remembered_erasure(erased, own, taken, tx.clock):
             tx.put(key, remembered)
         for pattern in self._published(tx, erased.tenant_id):
@@ -386,6 +386,6 @@ def _read_control(value: bytes) -> EvidenceControl | Import | Ruling | Rejection
     if control.ruled is not None:
         ruling = Ruling.model_validate(control.ruled)
         parts = split_key(ruling.pattern)
-        return ruling if len(parts) == 2 and knows(parts[0]) else Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
+        return ruling if len(parts) == 2 and is_knowledge(parts[0]) else Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
     decidable = control.archived is None or is_type(control.archived.pattern_type)
     return control if decidable else Rejection(Reason.WRONG_TYPE, "$.archived.pattern")

@@ -13,7 +13,7 @@ import msgspec
 
 from hmx_pipeline.compiler.extract import contributions, statements, withdrawal
 from hmx_pipeline.compiler.knowledge.facts import tells
-from hmx_pipeline.compiler.registry import states
+from hmx_pipeline.compiler.registry import is_statement
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import ASSERTED, EXTRACTED, Contribution, Pattern, Segment, Step, evidence_key
 from hmx_pipeline.contracts.headers import CONTRIBUTION, KIND, fingerprint, output_headers, trace_headers
@@ -164,7 +164,9 @@ class Segmenting:
         key = segment_key(name, segment.steps[0].index)
         record: SegmentRecord | None = tx.get(key)
         before = record.said if record is not None else {}
-        said = {pattern: digest for pattern, digest in before.items() if stated and not states(split_key(pattern)[0])}
+        said = {
+            pattern: digest for pattern, digest in before.items() if stated and not is_statement(split_key(pattern)[0])
+        }
         mined = attempt(tx, "segment_not_mined", None, statements if stated else contributions, segment)
         for contribution in mined or ():
             value = contribution.to_json()

@@ -13,7 +13,7 @@ from hmx_pipeline.compiler.extract import contributions, statements
 from hmx_pipeline.compiler.knowledge.claims import claims
 from hmx_pipeline.compiler.knowledge.facts import tells
 from hmx_pipeline.compiler.knowledge.knowledge_records import records
-from hmx_pipeline.compiler.registry import states
+from hmx_pipeline.compiler.registry import is_statement
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import Memory
@@ -533,7 +533,7 @@ def test_what_states_something_is_known_by_its_event_alone(kind: str, content: d
     segment = script.segment()
     assert tells(segment)
     assert not tells(msgspec.structs.replace(segment, steps=segment.steps[:1]))
-    assert statements(segment) == [c for c in contributions(segment) if states(c.pattern_type)] != []
+    assert statements(segment) == [c for c in contributions(segment) if is_statement(c.pattern_type)] != []
 
 
 def test_who_the_user_is_is_told_by_two_names_alone() -> None:

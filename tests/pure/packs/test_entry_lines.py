@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmx_pipeline.contracts.pack import ContextPack
-from hmx_pipeline.packs.render import MARKER
 from hmx_pipeline.packs.entry_lines import EntryLines
+from hmx_pipeline.packs.render import MARKER
 from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.terms import terms
 from tests.pure.packs.test_assemble import ask
