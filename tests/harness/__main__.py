@@ -85,7 +85,7 @@ def show(result: Result) -> None:
     OUT.print(
         f"lost {verdict.lost}, doubled {verdict.doubled}, differing {verdict.differing}, acknowledged and missing"
         f" {verdict.missing}, erased and still there {verdict.leaked}, retained beyond policy {verdict.retained},"
-        f" wrong after growing {verdict.grown}, fallen by a signal {verdict.fallen};"
+        f" wrong after growing {verdict.grown}, fallen by themselves {verdict.fallen};"
         f" seconds: {result.seconds}"
     )
     if not verdict.clean:

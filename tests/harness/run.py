@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hmx_pipeline.cli.wait import wait_for_all
+from hmx_pipeline.worker.runner import EXIT_FENCED
 from tests.harness.faults import CLOCKS, KINDS, SHIFTS_S, Crash, Row, schedule
 from tests.harness.growth import grow
 from tests.harness.operators import Operators
@@ -140,7 +141,7 @@ def _drive(site: Site, result: Result, say: Say, progress: Progress) -> None:
         result.verdict.grown = len(faults)
         result.verdict.details += faults[:SHOWN]
         result.seconds["grown"] = round(time.monotonic() - began, 1)
-    result.verdict.fallen = sum(count for (_, code), count in site.fleet.exits.items() if code < 0)
+    result.verdict.fallen = sum(count for (_, code), count in site.fleet.exits.items() if code != EXIT_FENCED)
 
 
 def _strike_all(crash: Crash, result: Result, say: Say) -> None:

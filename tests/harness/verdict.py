@@ -36,7 +36,7 @@ class Verdict:
     grown: int = 0
     """What is wrong with the generation of more partitions that the log was copied to."""
     fallen: int = 0
-    """How often a signal ended a process that the harness had sent none, as a segmentation fault does."""
+    """How often a process ended that no fault had ended, fenced workers aside: by a segmentation fault, say."""
     erased: int = 0
     """Subjects, sessions and tenants."""
     receipts: int = 0
