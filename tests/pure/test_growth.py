@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from operator import itemgetter
 from pathlib import Path
 from types import CodeType
 from typing import Any, get_type_hints
@@ -21,12 +22,10 @@ from hypothesis import strategies as st
 from hmx_pipeline.contracts.limits import CONTENT_BYTES, WORK_STEPS
 from hmx_pipeline.contracts.rejections import Reason, Rejection
 from hmx_pipeline.intake.decode import Accepted, decode
-from tests.support.growth import EVENT, contents, of_events, of_texts, texts
+from tests.support.growth import EVENT, GROWTH, contents, of_events, of_texts, texts
 from tests.support.records import event
-from tests.support.steps import Backtracking, Counted
+from tests.support.steps import Backtracking, Counted, Steps
 
-GROWTH = 5
-"""Of steps, at most, where the input is four times as large."""
 MOST = 3
 """Bytes that come out for each that has come in."""
 PACKAGE = Path(__file__).parents[2] / "pipeline" / "hmx_pipeline"
@@ -158,6 +157,36 @@ def test_sizes_are_checked_before_any_secret_is_looked_for() -> None:
     refused = decode(encoded({**secrets(26_500), "more": "x" * CONTENT_BYTES}))
     assert isinstance(refused, Rejection)
     assert refused.reason is Reason.CONTENT_TOO_LARGE
+
+
+def test_a_text_that_comes_again_takes_as_many_steps_again() -> None:
+    program = """if True:
+        from tests.support.growth import STEPS, prepare
+        prepare()
+        from hmx_pipeline.compiler.knowledge.plain_statements import spoken
+        for _ in range(3):
+            before = STEPS.count
+            spoken("We use Plover. " * 9)
+            print(STEPS.count - before)
+    """
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    _, second, third = map(int, run.stdout.split())
+    assert second == third > 100
+
+
+def test_a_search_takes_the_steps_up_to_what_it_finds_and_a_table_those_of_its_places() -> None:
+    steps = Steps()
+
+    def taken(function: Any, *arguments: Any) -> int:
+        before = steps.count
+        assert steps.call(function, *arguments) == function(*arguments)
+        return steps.count - before
+
+    text = "ab" * 50
+    assert taken(text.find, "ab", 11) == 1 + 1 + 2
+    assert taken(text.find, "x") == 1 + 100 + 1
+    assert taken(text.find, "x", 90, 95) == 1 + 5 + 1
+    assert taken(itemgetter(3, 7, 9), bytes(10_000)) == 1 + 1 + 3
 
 
 @given(st.text("ab1-. <>", max_size=24))

@@ -13,6 +13,7 @@ import importlib.machinery
 import re
 import sys
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from re import _compiler, _constants, _parser  # type: ignore[attr-defined]
 from types import ModuleType
 from typing import Any
@@ -58,8 +59,12 @@ class Steps:
         code = getattr(function, "__code__", None) or getattr(function, "__func__", None)
         if code is not None or function in CHEAP or isinstance(getattr(function, "__self__", None), Counted):
             return function(*arguments, **named)
-        owner = getattr(function, "__self__", None)
-        if type(owner) in SIZED and getattr(function, "__name__", "") not in SHORT:
+        owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+        if name == "find" and type(owner) in (str, bytes):
+            return self._find(owner, *arguments)
+        if isinstance(function, itemgetter):  # looks at so many places of a table, however large that is
+            return self.made(function(*arguments))
+        if type(owner) in SIZED and name not in SHORT:
             self.count += len(owner)
         if not isinstance(function, type) or function.__module__ == "builtins":
             self.count += sum(map(self.size, arguments)) + sum(map(self.size, named.values()))
@@ -67,6 +72,12 @@ class Steps:
         if type(result) in (str, bytes, list):
             self.count += len(result)
         return result
+
+    def _find(self, text: Any, part: Any, start: int = 0, stop: int = sys.maxsize) -> int:
+        """What lies between the start and what is found, which callers may look beyond, and that itself."""
+        found = text.find(part, start, stop)
+        self.count += max((min(stop, len(text)) if found < 0 else found) - start, 0) + len(part)
+        return int(found)
 
     def made(self, value: Any) -> Any:
         """What an operator, a slice or a formatted text has made."""

@@ -67,18 +67,18 @@ def whole_line(line: str) -> Simple | None:
     simple command, and for what cannot be put together again from its words."""
     tokens: list[str] = []
     form: list[str] = []
-    token, starts = "", True
-    for found in _TOKEN.finditer(line.strip() + " "):
+    text, begin, starts = line.strip() + " ", 0, True
+    for found in _TOKEN.finditer(text):
         kind = found.lastgroup
         if kind not in ("gap", "end"):
-            token += found[0]
             continue
+        token, begin = text[begin : found.start()], found.end()
         if token:
             option = is_option(token) and _QUOTES.search(token) is None
             fixed = (starts and _QUOTES.search(token) is None) or _REDIRECTION.fullmatch(token) is not None
             form.append(token if fixed else f"{token.partition('=')[0]}{'=' * ('=' in token)}" if option else OPEN)
             tokens.append(token)
-            starts, token = starts and (token in _SYNTAX or _ASSIGNMENT.match(token) is not None), ""
+            starts = starts and (token in _SYNTAX or _ASSIGNMENT.match(token) is not None)
         if kind == "end":
             tokens.append(found[0])
             form.append(found[0])

@@ -82,8 +82,9 @@ def targets_of(tool: str, values: Sequence[str]) -> tuple[Target, ...]:
     first = target_of(tool, values)
     if first is None or first.name == first.tool or file_named(first.name):
         return () if first is None else (first,)
-    lines = (" ".join((one.program, *one.words)) for one in simple_commands(values[0]))
-    return tuple(Target(name, tool) for name in dict.fromkeys((first.name, *map(_command, lines))) if name)
+    lines = (" ".join((one.program, *one.words))[:_LONGEST] for one in simple_commands(values[0]))
+    further = (_command(line) for line in lines if line != values[0][:_LONGEST])  # most lines are one command
+    return tuple(Target(name, tool) for name in dict.fromkeys((first.name, *further)) if name)
 
 
 def target_of_action(step: Step) -> Target | None:
