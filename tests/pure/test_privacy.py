@@ -211,6 +211,15 @@ def test_segments_that_no_late_subject_can_reach_are_not_shared_any_more() -> No
     assert {r.get("subject_id") for r in records} == {"u1"}
 
 
+@pytest.mark.parametrize("turn", ["Hi there", ADDRESS], ids=["teaches nothing", "teaches"])
+def test_what_a_forgotten_session_said_is_shared_no_more_once_it_comes_back_with_a_name(turn: str) -> None:
+    first, (second,) = by("", "s1", WAREHOUSE, "Thanks."), by("u1", "s1", turn, at=1)
+    again = second | {"sequence": 2, "event_id": "again"}
+    records = known(*first, LATER, tick, again)
+    assert {who for who, _ in told(records)} == ({"u1"} if turn == ADDRESS else set())
+    assert "Snowflake" not in repr(records)
+
+
 # what was shared before
 
 
