@@ -56,6 +56,8 @@ from tests.verifier.rules import CONTROLS
 from tests.verifier.sessions import Letter
 
 ENDLESS: Final = 2**63
+LEARNT: Final = {"agents", "goal", "properties", "summary"}
+"""What a correction keeps of its record that other words of its sessions are."""
 
 
 class Silence(NamedTuple):
@@ -817,5 +819,6 @@ def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
     left = [name for name in stated.source_memory_ids if name not in taken]
     if not left:
         return Ruling.model_validate(ruling.model_dump() | {"verb": "retract", "stated": None, "reason": ""})
-    sources = {"source_memory_ids": left, "source_events": []}
-    return ruling.model_copy(update={"stated": stated.model_copy(update=sources)})
+    rest = stated.model_dump() | {"source_memory_ids": left, "source_events": []}
+    rest["body"] |= {k: "" if k == "summary" else [] if k == "agents" else {} for k in LEARNT & rest["body"].keys()}
+    return Ruling.model_validate(ruling.model_dump() | {"stated": rest})
