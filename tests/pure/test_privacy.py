@@ -11,12 +11,12 @@ from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.envelope import Envelope
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN, is_visible, own_session, subject_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
-from hmx_pipeline.contracts.evidence import TenantSettings
+from hmx_pipeline.contracts.evidence import Archive, TenantSettings
 from hmx_pipeline.contracts.headers import AGENT_UNPROVEN
 from hmx_pipeline.contracts.limits import SESSION_FORGOTTEN_MS, SESSION_SEGMENTS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.intake.control_records import erase, importing, ruling, setting
+from hmx_pipeline.intake.control_records import archive, erase, importing, ruling, setting
 from hmx_pipeline.queries.context_pack import surfaced
 from hmx_pipeline.queries.knowledge_query import OutrankedError, RulingError, RulingRequest, make_ruling
 from hmx_pipeline.service.api_keys import USUAL, Grant
@@ -211,6 +211,15 @@ def test_segments_that_no_late_subject_can_reach_are_not_shared_any_more() -> No
     assert {r.get("subject_id") for r in records} == {"u1"}
 
 
+@pytest.mark.parametrize("turn", ["Hi there", ADDRESS], ids=["teaches nothing", "teaches"])
+def test_what_a_forgotten_session_said_is_shared_no_more_once_it_comes_back_with_a_name(turn: str) -> None:
+    first, (second,) = by("", "s1", WAREHOUSE, "Thanks."), by("u1", "s1", turn, at=1)
+    again = second | {"sequence": 2, "event_id": "again"}
+    records = known(*first, LATER, tick, again)
+    assert {who for who, _ in told(records)} == ({"u1"} if turn == ADDRESS else set())
+    assert "Snowflake" not in repr(records)
+
+
 # what was shared before
 
 
@@ -379,17 +388,53 @@ def test_a_ruling_on_what_was_erased_before_it_came_brings_nothing_back(scope: E
 @pytest.mark.parametrize(("scope", "name"), [(ErasedScope.SUBJECT, "u1"), (ErasedScope.SESSION, "s1")])
 def test_a_ruling_without_text_says_nothing_of_what_was_erased(scope: ErasedScope, name: str, verb: RulingVerb) -> None:
     """It may come from another partition than the evidence, so it stands where a session alone was erased: it brings
-    nothing about until somebody says the same again."""
-    events = by("u1", "s1", ADDRESS)
+    nothing about until somebody says the same again, and nobody can read before that what it is about."""
+    events, again = by("u1", "s1", ADDRESS), by("u1", "s2", ADDRESS, at=1)
+    again[0]["timestamp"] = "2099-01-01T00:00:00.000Z"
     (record,) = holding(known(*events))
     decided, erased = ruled(record, verb, reason="Oak, she says"), erasing(scope, name)
     _, after = folded(*events, barrier, erased, barrier, decided)
     _, without = folded(*events, barrier, erased, barrier)
     assert [output.value for output in after.outputs] == [output.value for output in without.outputs]
-    assert ("Oak" in repr(after.state)) == (scope is ErasedScope.SESSION), "the operator's own reason"
     _, before = folded(*events, barrier, decided, barrier, erased)
     assert not last(before, KNOWLEDGE)
-    assert ("Oak" in repr(before.state)) == (scope is ErasedScope.SESSION)
+    for state in (after.state, before.state):
+        assert not [word for word in ("Oak", "address", "u1") if word in repr(state)]
+        assert any(key[0] == "d" for key in state) is (scope is ErasedScope.SESSION)
+    (found,) = known(*events, barrier, decided, barrier, erased, 1_000, *again)
+    told_why = found["body"].get("ruling", {}).get("reason")
+    assert told_why == ("Oak, she says" if scope is ErasedScope.SESSION else None)
+
+
+@pytest.mark.parametrize(("scope", "name"), [(ErasedScope.SESSION, "s{}"), (ErasedScope.TENANT, "")])
+def test_an_archived_artifact_leaves_no_word_of_what_was_erased(scope: ErasedScope, name: str) -> None:
+    """Its pattern is named by an error's text. It stays archived when the same fails again, unless all went."""
+    events = [one for n in range(4) for one in canaries.session(n, "", "quetzal")]
+    later = {"timestamp": "2099-01-01T00:00:00.000Z"}
+    again = [one | later | {name: f"again-{one[name]}" for name in ("session_id", "event_id")} for one in events]
+    (fix,) = (one for one in last(folded(*events, barrier)[1], ARTIFACTS) if one["status"] == "active")
+    place = {"pattern": fix["metadata"]["pattern"], "artifact_id": fix["artifact_id"]}
+    told = Archive(tenant_id="acme", reason="quetzal", **place)
+
+    def archived(offset: int, at: int) -> LogRecord:
+        return signed(archive(told, 0, START_MS + at), 0, offset, at)
+
+    gone = [erasing(scope, name.format(n), f"e{n}") for n in range(4)]
+    _, patterns = folded(*events, barrier, archived, barrier, *gone)
+    assert "quetzal" not in repr(patterns.state)
+    assert any(key[0] == "d" for key in patterns.state) is (scope is ErasedScope.SESSION)
+    _, patterns = folded(*events, barrier, archived, barrier, *gone, 1_000, *again)
+    live = {one["artifact_type"] for one in last(patterns, ARTIFACTS) if one["status"] == "active"}
+    assert ("failure_playbook" in live) is (scope is ErasedScope.TENANT)
+
+
+def test_with_the_whole_tenant_goes_what_it_has_imported() -> None:
+    def imported(offset: int, at: int) -> LogRecord:
+        return signed(importing(gift_of("x-acme-runbook/failover"), 0, START_MS), 0, offset, at)
+
+    _, patterns = folded(imported, barrier, erasing(ErasedScope.TENANT, ""))
+    assert not last(patterns, ARTIFACTS)
+    assert "failover" not in repr(patterns.state)
 
 
 def test_a_ruling_on_what_is_said_after_an_erasure_holds() -> None:

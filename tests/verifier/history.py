@@ -87,8 +87,8 @@ def _turns(pattern: Pattern, offset: int) -> list[tuple[str | None, Imported | N
 
 def _causes(pattern: Pattern, offset: int) -> list[str | None]:
     """Why it is silent each time that it speaks because of this record; None: it is not."""
-    silence = pattern.archived
-    if silence is None or offset < silence.offset:
+    silence = pattern.silence(offset)
+    if silence is None:
         return [None]
     return [None, silence.cause] if offset == silence.offset and silence.was_due else [silence.cause]
 

@@ -56,6 +56,8 @@ from tests.verifier.rules import CONTROLS
 from tests.verifier.sessions import Letter
 
 ENDLESS: Final = 2**63
+LEARNT: Final = {"agents", "goal", "properties", "summary"}
+"""What a correction keeps of its record that other words of its sessions are."""
 
 
 class Silence(NamedTuple):
@@ -65,6 +67,8 @@ class Silence(NamedTuple):
     cause: str
     was_due: bool
     """The same record made the pattern speak before."""
+    until: int = ENDLESS
+    """Offset of the record that erased the whole tenant since."""
 
 
 @dataclass(slots=True)
@@ -80,9 +84,10 @@ class Pattern:
     speak_at: int | None = None
     spoke: dict[int, int] = field(default_factory=dict)
     """Offset of the record that made it speak → the clock then."""
-    archived: Silence | None = None
-    gifts: list[tuple[int, bool, Import]] = field(default_factory=list)
-    """What was imported: the record's offset, and whether it made the pattern speak before."""
+    silences: list[Silence] = field(default_factory=list)
+    gifts: list[tuple[int, bool, Import | None]] = field(default_factory=list)
+    """What was imported: the record's offset, and whether it made the pattern speak before. None: it went with the
+    whole tenant."""
     forgotten: bool = False
     """It has once spoken with nothing left in its map."""
     rulings: list[tuple[int, tuple[Ruling, ...]]] = field(default_factory=list)
@@ -160,8 +165,16 @@ class Pattern:
         """What had been imported before that offset."""
         known: Imported | None = None
         for offset, _, given in self.gifts:
-            known = added(known, given) if offset < before else known
+            if offset < before:
+                known = added(known, given) if given is not None else None
         return known
+
+    def silence(self, at: int = ENDLESS) -> Silence | None:
+        """Why it said nothing as of that offset."""
+        return next((one for one in self.silences if one.offset <= at <= one.until), None)
+
+    def is_decided(self, before: int) -> bool:
+        return bool(self.silence() or self.imported(ENDLESS) or self.ruled(before))
 
     def ruled(self, before: int) -> tuple[Ruling, ...]:
         """What operators had ruled before that offset."""
@@ -180,7 +193,7 @@ class Pattern:
 
     def says(self) -> ArtifactCandidate | None:
         """When it spoke last."""
-        if not self.times or self.archived is not None:
+        if not self.times or self.silence() is not None:
             return None
         spoke = max(self.times)
         own = candidate(self.evidence(spoke), split_key(self.text)[0])
@@ -580,7 +593,8 @@ class Patterns:
         pattern = self._pattern(archived.tenant_id, archived.pattern)
         self.decisions += 1
         cause = "archived by an operator" + (f": {archived.reason}" if archived.reason else "")
-        pattern.archived = pattern.archived or Silence(row.offset, cause, row.offset in pattern.times)
+        if pattern.silence() is None:
+            pattern.silences.append(Silence(row.offset, cause, row.offset in pattern.times))
         self._speak(name, row.offset)
 
     def _gift(self, row: Row, given: Import) -> None:
@@ -627,7 +641,8 @@ class Patterns:
         kind, key = split_key(pattern.text)
         subject, plain = scope_of(key)
         shared = self.patterns.get(join_key(pattern.tenant_id, join_key(kind, plain)))
-        if subject and shared is not None and shared.kept:
+        told = shared.last().values() if subject and shared is not None else ()
+        if shared is not None and any(orjson.loads(value).get("subject") == subject for value in told):
             self._speak_later(shared)
 
     def _outlives(self, ruling: Ruling) -> Ruling | None:
@@ -695,6 +710,10 @@ class Patterns:
                 one.rulings.append((row.offset, left))
                 self._undecide(name)
                 self._testimony(one)
+            if is_home and erased.whole:
+                one.silences = [each._replace(until=min(each.until, row.offset)) for each in one.silences]
+                one.gifts.append((row.offset, False, None))
+                self._undecide(name)
         for name in stale:
             one = self.patterns[name]
             one.forgets, one.speak_at = True, self.clock
@@ -708,7 +727,7 @@ class Patterns:
     def _undecide(self, name: str) -> None:
         """Where no decision is left there is room for another."""
         one = self.patterns[name]
-        if not (one.ruled(ENDLESS) or one.archived or one.gifts):
+        if not one.is_decided(ENDLESS):
             self._decided[one.tenant_id].discard(name)
 
     def _retain(self, row: Row, tenant_id: str, cuts: dict[str, int]) -> None:
@@ -792,8 +811,7 @@ class Patterns:
         if pattern.forgets:
             pattern.forgot.add(offset)
             pattern.forgets = False
-        decided = pattern.archived or pattern.gifts or pattern.ruled(offset + 1)
-        pattern.forgotten = pattern.forgotten or not (pattern.kept or decided)
+        pattern.forgotten = pattern.forgotten or not (pattern.kept or pattern.is_decided(offset + 1))
 
 
 def _is_home(tenant_id: str, partition: int, partitions: int) -> bool:
@@ -817,5 +835,6 @@ def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
     left = [name for name in stated.source_memory_ids if name not in taken]
     if not left:
         return Ruling.model_validate(ruling.model_dump() | {"verb": "retract", "stated": None, "reason": ""})
-    sources = {"source_memory_ids": left, "source_events": []}
-    return ruling.model_copy(update={"stated": stated.model_copy(update=sources)})
+    rest = stated.model_dump() | {"source_memory_ids": left, "source_events": []}
+    rest["body"] |= {k: "" if k == "summary" else [] if k == "agents" else {} for k in LEARNT & rest["body"].keys()}
+    return Ruling.model_validate(ruling.model_dump() | {"stated": rest})

@@ -9,19 +9,20 @@ import pytest
 
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, mark_of
-from hmx_pipeline.contracts.evidence import TenantSettings
+from hmx_pipeline.contracts.evidence import Archive, TenantSettings
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
 from hmx_pipeline.contracts.retention import DAY_MS, Retention
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
-from hmx_pipeline.intake.control_records import barrier, erase, retaining, ruling, setting
+from hmx_pipeline.intake.control_records import archive, barrier, erase, importing, retaining, ruling, setting
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages.claimed_evidence import ClaimedEvidence
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.stages.tenant_rules import TenantRules
 from hmx_pipeline.topology import KNOWLEDGE
-from tests.support.inprocess import events_log, evidence_logs, run
+from tests.support.evidence import gift_of
+from tests.support.inprocess import artifacts_of, events_log, evidence_logs, run
 from tests.support.records import START_MS
 from tests.support.sessions import interleaved, session
 from tests.support.talk import said
@@ -109,6 +110,11 @@ def test_they_agree_on_a_tenant_that_is_erased_as_a_whole(strict: bool) -> None:
     erased = erasing(1, ErasedScope.TENANT, "", START_MS + 10_000_000_000)
     decided = [(len(both) // 2, "erase", erased), (len(both) + 10, "erase", erased.replace(b"e-1", b"e-2"))]
     decided += [(len(both) // 3, "ruling", ruling(one, 0)) for one in rulings(events, dice, 5)]
+    found = {one["metadata"]["pattern"]: one for one in artifacts_of(both, 1) if one["tenant_id"] == "acme"}
+    for n, (pattern, one) in enumerate(sorted(found.items())):
+        gone = Archive(tenant_id="acme", pattern=pattern, artifact_id=one["artifact_id"])
+        decided.append((len(both) * (n % 4) // 3, "archive", archive(gone, 0, START_MS)))
+    decided += [(at, "import", importing(gift_of("x-acme-runbook/failover"), 0, START_MS)) for at in (9, len(both) + 9)]
     report = verified(laid_out(paced(both, decided), dice), dice, strict=strict)
     assert not report.faults
 

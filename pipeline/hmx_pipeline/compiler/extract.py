@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from hmx_pipeline.compiler import usage_counts
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind
 from hmx_pipeline.compiler.knowledge.scopes import scoped
 from hmx_pipeline.compiler.registry import KINDS, is_statement
@@ -19,8 +20,12 @@ _STATEMENTS: Final = tuple(kind for kind in KINDS.values() if is_statement(kind.
 
 
 def contributions(segment: Segment) -> list[Contribution]:
-    """Return contributions in the order of the registry and, within a kind, of appearance."""
-    return _extracted(segment, KINDS.values())
+    """Return contributions in the order of the registry and, within a kind, of appearance. A segment of somebody's that
+    teaches nothing still tells whose its session is: it may have spoken before it named anybody and was forgotten."""
+    said = _extracted(segment, KINDS.values())
+    if said or not segment.steps or segment.whose in ("", NOBODY_KNOWN):
+        return said
+    return [withdrawal(segment, Pattern(usage_counts.NAME, usage_counts.key_of(segment)))]
 
 
 def statements(segment: Segment) -> list[Contribution]:

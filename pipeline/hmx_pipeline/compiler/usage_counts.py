@@ -32,9 +32,12 @@ def extract(segment: Segment, outcome: SegmentOutcome, actions: Sequence[Action]
     body = {"tools": _tools(actions), "errors": _errors(segment), "decisions": _decisions(segment)}
     if not any(body.values()):
         return []
-    ends = [segment.steps[0].event_id, segment.steps[-1].event_id]
-    share = hashlib.sha256(segment.session_id.encode()).digest()[0] % len(KEYS)
-    return [Extracted(key=KEYS[share], source_events=list(dict.fromkeys(ends)), outcome=outcome, tags=[], body=body)]
+    ends = list(dict.fromkeys((segment.steps[0].event_id, segment.steps[-1].event_id)))
+    return [Extracted(key=key_of(segment), source_events=ends, outcome=outcome, tags=[], body=body)]
+
+
+def key_of(segment: Segment) -> str:
+    return KEYS[hashlib.sha256(segment.session_id.encode()).digest()[0] % len(KEYS)]
 
 
 def _tools(actions: Sequence[Action]) -> dict[str, list[int]]:

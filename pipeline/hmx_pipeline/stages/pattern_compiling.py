@@ -4,7 +4,7 @@ Enters: the transaction of a record or timer, the contribution maps. Leaves: out
 after a pause, and what a pattern published before is known from its state, so that only differences are published.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -16,14 +16,26 @@ from hmx_pipeline.compiler.lifecycle import LastPublished, step
 from hmx_pipeline.compiler.private_words import of_a_team
 from hmx_pipeline.compiler.registry import KINDS, is_compiled, is_ending_kind, is_knowledge, task_patterns
 from hmx_pipeline.contracts.artifact import Artifact
+from hmx_pipeline.contracts.erasure import ErasedScope, mark_of
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.headers import ARTIFACT, KNOWN, fingerprint, output_headers, trace_headers
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
+from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
+from hmx_pipeline.contracts.retention import policy_of
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.stages.fold import Output, Tx, attempt
-from hmx_pipeline.stages.pattern_state import GONE, Maps, PatternState, pattern_of, split_pattern, state_key
+from hmx_pipeline.stages.pattern_state import (
+    GONE,
+    Maps,
+    PatternState,
+    pattern_of,
+    split_pattern,
+    state_key,
+    tenant_of,
+)
+from hmx_pipeline.stages.sealed_decisions import SealedDecisions, opened, sealed, sealed_key
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 
 _OUTPUTS: Final = {ARTIFACTS: ARTIFACT, KNOWLEDGE: KNOWN}
@@ -55,7 +67,7 @@ class PatternCompiling:
             return
         if KINDS[kind].group is not None:
             pattern = state_key(tenant_id, task_patterns(kind)[0])
-        state: PatternState = tx.get(pattern) or PatternState()
+        state = self.known(tx, pattern)
         if state.speak_at is None:
             speak_at = tx.clock + self._maps.pause_ms(pattern)
             tx.put(pattern, state.model_copy(update={"speak_at": speak_at, "trace": trace}))
@@ -87,7 +99,7 @@ class PatternCompiling:
         evidence = {state_key(tenant_id, pattern): own for pattern, own in made.items()}
         for each in sorted(evidence.keys() | self._maps.made(key)):
             own = evidence.get(each, [])
-            known: PatternState = tx.get(each) or PatternState()
+            known = self.known(tx, each)
             digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
             if digest != known.evidence or known.forgets or state.forgets:  # an older version may rest on it
                 known = known.model_copy(update={"evidence": digest, "forgets": known.forgets or state.forgets})
@@ -133,7 +145,7 @@ class PatternCompiling:
         if (said is not None and (evidence or state.evidence == GONE)) or state.decided:
             self._bury(tx, tenant_id, older[:-ARTIFACT_VERSIONS], trace)
             left = {"said": said, "older": older[-ARTIFACT_VERSIONS:], "speak_at": None, "trace": ""}
-            tx.put(key, state.model_copy(update=left))
+            self._keep(tx, key, state.model_copy(update=left), evidence)
             return
         tx.put(key, None)
         if said is not None:
@@ -188,7 +200,7 @@ class PatternCompiling:
             state = state.model_copy(update={"forgets": False})
         said = (left and (known.records or known.withdrawn)) or state.rulings
         kept = {"records": known.records, "withdrawn": known.withdrawn, "speak_at": None, "trace": ""}
-        tx.put(key, state.model_copy(update=kept) if said else None)
+        self._keep(tx, key, state.model_copy(update=kept) if said else None, evidence)
 
     def _publish(self, tx: Tx, topic: str, tenant_id: str, name: str, value: bytes | None, trace: str) -> None:
         key = join_key(tenant_id, name).encode()
@@ -203,8 +215,45 @@ class PatternCompiling:
             return set()
         subjects = {each.subject for each in evidence if each.subject}
         keys = (state_key(tenant_id, Pattern(pattern.type, scope_key(each, pattern.key))) for each in subjects)
-        known: Iterable[PatternState] = (state for key in keys if (state := tx.get(key)) is not None)
+        known: Iterable[PatternState] = (tx.get(key) or self._unsealed(tx, key) for key in keys)
         return {r.record_id for state in known for r in state.rulings if r.verb is not RulingVerb.CONFIRM}
+
+    def known(self, tx: Tx, key: str) -> PatternState:
+        """Return the state of a pattern that a record names. What was decided on it is sealed no more, until it is
+        compiled with nothing."""
+        state: PatternState = tx.get(key) or self._unsealed(tx, key)
+        if state.decided and tx.get(key) is None:
+            state = state.model_copy(update={"speak_at": tx.clock + self._maps.pause_ms(key)})
+            tx.put(sealed_key(key), None)
+            tx.put(key, state)
+        return state
+
+    def _unsealed(self, tx: Tx, key: str) -> PatternState:
+        found: SealedDecisions | None = tx.get(sealed_key(key)) if self._maps.sealed[tenant_of(key)] else None
+        if found is None:
+            return PatternState()
+        state, cuts = (
+            PatternState.model_validate_json(opened(key, found.sealed)),
+            self._maps.cuts(split_pattern(key)[0]),
+        )
+        rulings = [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
+        return state.model_copy(update={"rulings": rulings})
+
+    def forget_sealed(self, tx: Tx, tenant_id: str, is_gone: Callable[[SealedDecisions], object]) -> None:
+        prefix = f"d/{join_key(tenant_id)}/"
+        for key in sorted(key for key in tx.values() if key.startswith(prefix) and is_gone(tx.get(key))):
+            tx.put(key, None)
+
+    def _keep(self, tx: Tx, key: str, state: PatternState | None, evidence: list[Contribution]) -> None:
+        if state is None or evidence or not state.only_decided:
+            tx.put(key, state)
+            return
+        tenant_id, pattern = split_pattern(key)
+        subject = scope_of(pattern.key)[0]
+        at = max(each.at for each in state.rulings) if state.archived is None else 0
+        whose = mark_of(tenant_id, ErasedScope.SUBJECT, subject) if subject else ""
+        tx.put(key, None)
+        tx.put(sealed_key(key), SealedDecisions(sealed=sealed(key, state.to_json()), at=at, whose=whose))
 
     def spoken_with(self, pattern: str) -> Iterator[str]:
         """Yield the keys of the patterns that are compiled with the contributions of this one."""

@@ -7,6 +7,7 @@
 | `b/barrier_id` | BarrierState: which events partitions it has been seen from |
 | `t/tenant` | TenantSettings: what an operator set for a tenant, and whether it names subjects |
 | `x/tenant/erasure_id/partition` | ErasureState: an operator's erasure, as one events partition tells of it |
+| `d/tenant/hash of the pattern` | SealedDecisions: what operators decided on a pattern of which nothing is left |
 """
 
 from bisect import insort
@@ -46,6 +47,7 @@ from hmx_pipeline.stages.claimed_evidence import ClaimedEvidence
 from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
 from hmx_pipeline.stages.erased_evidence import ErasedEvidence, ErasureState
 from hmx_pipeline.stages.fair_shares import FairShares
+from hmx_pipeline.stages.sealed_decisions import SealedDecisions
 from hmx_pipeline.stages.session_evidence import SessionEvidence
 from hmx_pipeline.stages.tenant_rules import TenantRules
 
@@ -84,6 +86,12 @@ class PatternState(Model):
         """True if operators archived it, imported it or ruled on it; this outlives all evidence."""
         return self.imported is not None or self.archived is not None or bool(self.rulings)
 
+    @property
+    def only_decided(self) -> bool:
+        """True if it has nothing that is or was published, and is decided on without a text that holds itself."""
+        published = self.said or self.older or self.records or self.withdrawn or self.imported
+        return self.decided and not published and all(each.stated is None for each in self.rulings)
+
 
 class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen: tuple[int, ...]
@@ -98,6 +106,7 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 _BARRIER = msgspec.json.Decoder(BarrierState)
 _ERASURE = msgspec.json.Decoder(ErasureState)
+_SEALED = msgspec.json.Decoder(SealedDecisions)
 
 
 def map_key(contribution: Contribution) -> str:
@@ -123,7 +132,8 @@ def pattern_of(map_key: str) -> str:
     return f"p/{tenant}/{pattern}"
 
 
-def _tenant_of(key: str) -> str:
+def tenant_of(key: str) -> str:
+    """Return the encoded tenant of a key."""
     return key.split("/", 2)[1]
 
 
@@ -153,6 +163,8 @@ def decode_state(key: str, value: bytes) -> Any:
             return TenantSettings.model_validate_json(value)
         case "x":
             return _ERASURE.decode(value)
+        case "d":
+            return _SEALED.decode(value)
     raise ValueError(f"no state record has the key {key!r}")
 
 
@@ -202,6 +214,8 @@ class Maps(TenantRules):
         self.sessions = SessionEvidence(self.of_tenant)
         self._decided: Counter[str] = Counter()
         """Encoded tenant → number of patterns."""
+        self.sealed: Counter[str] = Counter()
+        """Encoded tenant → how many of them are sealed."""
         self._made: dict[str, set[str]] = {}
         """Encoded tenant → patterns that other kinds' contributions have made."""
         self._gone: dict[str, dict[str, str]] = {}
@@ -255,15 +269,15 @@ class Maps(TenantRules):
 
     def made(self, pattern: str) -> set[str]:
         """Return the keys of the patterns that this tenant's contributions have made."""
-        return self._made.get(_tenant_of(pattern), set())
+        return self._made.get(tenant_of(pattern), set())
 
     def gone(self, pattern: str) -> list[str]:
         """Return the made patterns that have no contributions left, except those that lost them last."""
-        left = sorted(self._gone.get(_tenant_of(pattern), {}).items(), key=lambda one: (one[1], one[0]))
+        left = sorted(self._gone.get(tenant_of(pattern), {}).items(), key=lambda one: (one[1], one[0]))
         return [key for key, _ in left[:-TASKS_GONE]]
 
     def _follow_made(self, key: str, state: PatternState | None) -> None:
-        own, gone = self._made.setdefault(_tenant_of(key), set()), self._gone.setdefault(_tenant_of(key), {})
+        own, gone = self._made.setdefault(tenant_of(key), set()), self._gone.setdefault(tenant_of(key), {})
         gone.pop(key, None)
         if state is not None and state.evidence == GONE and state.said is not None:
             gone[key] = state.said.artifact.updated_at or ""
@@ -272,11 +286,11 @@ class Maps(TenantRules):
             return
         own.discard(key)
         if not own:
-            del self._made[_tenant_of(key)], self._gone[_tenant_of(key)]
+            del self._made[tenant_of(key)], self._gone[tenant_of(key)]
 
     def may_decide(self, pattern: str, state: PatternState) -> bool:
         """Return True if operators have decided on the pattern before, or its tenant has room for one more decision."""
-        return state.decided or self._decided[_tenant_of(pattern)] < TENANT_DECISIONS
+        return state.decided or self._decided[tenant_of(pattern)] < TENANT_DECISIONS
 
     def pause_ms(self, pattern: str) -> int:
         """Return how long to wait after a change before compiling. The cost grows with the map, and so does
@@ -326,13 +340,16 @@ class Maps(TenantRules):
             case "t":
                 self.set((old or new).tenant_id, new)
             case "p":
-                self._decided[_tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
+                self._decided[tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
                 if (old is not None and old.evidence) or (new is not None and new.evidence):
                     self._follow_made(key, new)
                 before, after = (state.rulings if state is not None else [] for state in (old, new))
                 if before is not after:
                     self.claims.follow_rulings(key, before, after)
                 self._follow_pending(key, pending=new is not None and new.speak_at is not None)
+            case "d":
+                self._decided[tenant_of(key)] += (by := (new is not None) - (old is not None))
+                self.sealed[tenant_of(key)] += by
             case "b":
                 if new is not None and new.speaking is not None:
                     self.barrier = (key, new)
@@ -340,7 +357,7 @@ class Maps(TenantRules):
                     self.barrier = None
 
     def _follow_pending(self, key: str, *, pending: bool) -> None:
-        tenant = _tenant_of(key)
+        tenant = tenant_of(key)
         if pending:
             self._pending.setdefault(tenant, set()).add(key)
         elif tenant in self._pending:

@@ -203,10 +203,14 @@ class PatternsFold:
         taken = {each.contribution_id for _, each in gone if supports_knowledge(each.pattern_type)}
         for key, remembered in remembered_erasure(erased, own, taken, tx.clock):
             tx.put(key, remembered)
+        whole = is_whole(own, erased.tenant_id)
+        self._compiling.forget_sealed(tx, erased.tenant_id, lambda one: whole or one.whose in own)
         for pattern in self._published(tx, erased.tenant_id):
             state: PatternState = tx.get(pattern)
             left = self._maps.erased.left_after(state.rulings, own, taken)
-            if left != state.rulings:
+            if whole:
+                tx.put(pattern, state.model_copy(update={"rulings": [], "archived": None, "imported": None}))
+            elif left != state.rulings:
                 tx.put(pattern, state.model_copy(update={"rulings": left}))
                 self._speak_beside(tx, pattern)
             if left != state.rulings or is_whole(marks, erased.tenant_id):
@@ -228,6 +232,7 @@ class PatternsFold:
         if cuts == (known.cuts or {}):
             return
         tx.put(key, known.model_copy(update={"cuts": cuts}))
+        self._compiling.forget_sealed(tx, tenant_id, lambda one: one.at and policy_of(cuts, one.at, KNOWN_CLASS))
         ruled = {}
         for pattern in self._published(tx, tenant_id):
             state: PatternState = tx.get(pattern)
@@ -255,7 +260,7 @@ class PatternsFold:
 
     def _ruled(self, tx: Tx, pattern: str) -> list[Ruling]:
         """Return the rulings on a pattern that its tenant's retention leaves: what they rest on stands with them."""
-        state: PatternState = tx.get(pattern) or PatternState()
+        state = self._compiling.known(tx, pattern)
         cuts = self._maps.cuts(split_pattern(pattern)[0]) if state.rulings else {}
         return [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
 
@@ -275,7 +280,7 @@ class PatternsFold:
         """Archive a pattern, even without an active artifact: in a rebuild the decision may come before the
         evidence."""
         key = decided_key(archived)
-        state: PatternState = tx.get(key) or PatternState()
+        state = self._compiling.known(tx, key)
         if not self._maps.may_decide(key, state):
             tx.count("decision_out_of_room")
             return
@@ -287,7 +292,7 @@ class PatternsFold:
         """Import an artifact. It stands at once, unless the pattern's own evidence is sufficient."""
         tx.count("control")
         key = decided_key(given)
-        state: PatternState = tx.get(key) or PatternState()
+        state = self._compiling.known(tx, key)
         if not self._maps.may_decide(key, state):
             tx.count("decision_out_of_room")
             return
@@ -298,7 +303,7 @@ class PatternsFold:
         """Apply an operator's ruling at once; in a rebuild it may come before the evidence."""
         tx.count("control")
         key = decided_key(ruling)
-        state: PatternState = tx.get(key) or PatternState()
+        state = self._compiling.known(tx, key)
         left = self._maps.erased.left_of(ruling)
         if left is None or left.verb is not ruling.verb:
             tx.count("ruling_on_erased")
@@ -318,7 +323,7 @@ class PatternsFold:
         tenant_id, pattern = split_pattern(key)
         subject, plain = scope_of(pattern.key)
         shared = state_key(tenant_id, Pattern(pattern.type, plain))
-        if subject and self._maps.of(shared):
+        if subject and any(each.subject == subject for each in self._maps.of(shared).values()):
             self._compiling.speak_later(tx, shared, "")
 
     def _barrier(self, tx: Tx, control: EvidenceControl) -> None:

@@ -113,13 +113,18 @@ def _to_speak(key: str, value: bytes) -> bytes:
     return orjson.dumps({**orjson.loads(value), "speak_at": 0}) if _is_procedure(key) else value
 
 
-def _without_claim(_: str, value: bytes) -> bytes:
-    """Drop a mark of patterns whose evidence was claimed; contributions say now when they were."""
+def _to_seal(_: str, value: bytes) -> bytes:
+    """Drop a mark of patterns whose evidence was claimed; contributions say now when they were. Schedule patterns that
+    operators decided on: if nothing else is left of them, their name is sealed."""
     fields = orjson.loads(value)
-    return orjson.dumps({name: fields[name] for name in fields if name != "claimed"}) if "claimed" in fields else value
+    decided = fields.get("archived") is not None or fields.get("rulings")
+    if not decided and "claimed" not in fields:
+        return value
+    left = {name: fields[name] for name in fields if name != "claimed"}
+    return orjson.dumps(left | ({"speak_at": fields.get("speak_at") or 0} if decided else {}))
 
 
-FORMATS: Final = Formats(4, ({"m": _without_old_evidence, "p": _to_speak}, {}, {"p": _without_claim}))
+FORMATS: Final = Formats(4, ({"m": _without_old_evidence, "p": _to_speak}, {}, {"p": _to_seal}))
 """The second step changes nothing: older releases do not know the subjects, owners, settings and rulings in the
 state."""
 STATE_FORMAT: Final = FORMATS.current

@@ -14,7 +14,7 @@ from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import EVENTS_DLQ, EVIDENCE, KNOWLEDGE
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
-from tests.support.records import START_MS, LogRecord
+from tests.support.records import START_MS, LogRecord, event
 from tests.support.talk import Turn, said
 
 Event = dict[str, Any]
@@ -77,6 +77,31 @@ def test_what_waits_and_names_the_erased_is_turned_away() -> None:
     assert [episode["id"] for episode in ran.episodes] == [first["event_id"]]
     assert [letter.value for letter in ran.on(EVENTS_DLQ)] == [None]
     assert known == []
+
+
+def test_what_is_left_of_a_correction_holds_no_other_words_of_an_erased_session() -> None:
+    """Of the sessions that rejected an edit of a file, the record tells what each of them was about."""
+
+    def rejecting(session: str, wish: str) -> list[Event]:
+        turns: list[tuple[str, Event]] = [
+            ("message", {"role": "user", "text": f"Change the readme for {wish} please"}),
+            ("file_edit", {"path": "README.md", "action": "modify"}),
+            ("feedback", {"signal": "negative", "comment": "Keep the license section."}),
+        ]
+        return [event(session, n, at=START_MS - 9_000 + n, event_type=t, content=c) for n, (t, c) in enumerate(turns)]
+
+    told = [*rejecting("s1", "quetzal"), *rejecting("s2", "toucan")]
+    (record,) = (one for one in folded(told)[1] if "license" in one["text"])
+    asked = make_ruling(record, RulingVerb.CORRECT, RulingRequest(text="Keep the licence."), START_MS)
+
+    def corrected(offset: int, at: int) -> Any:
+        return signed(ruling(asked, 0), 0, offset, at)
+
+    for decided in ([passed, corrected, passed, erased(ErasedScope.SESSION, "s1")],
+                    [passed, erased(ErasedScope.SESSION, "s1"), passed, corrected]):  # fmt: skip
+        left = folded([*told, *decided])[1]
+        assert "Keep the licence." in {one["text"] for one in left}
+        assert "quetzal" not in str(left)
 
 
 def test_a_correction_goes_with_what_it_was_made_from_and_the_corrected_stays_out() -> None:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from hmx_pipeline.stages.executor import Executor
 from hmx_pipeline.stages.fold import POSITION_KEY, Fold
+from hmx_pipeline.stages.pattern_state import PatternState
 from hmx_pipeline.stages.patterns import PatternsFold
+from hmx_pipeline.stages.sealed_decisions import sealed_key
 from hmx_pipeline.stages.state_formats import FORMATS, STATE_FORMAT, Formats, UnreadableStateError
 from tests.support.inprocess import events_log, evidence_logs, sessions_fold
 from tests.support.records import LogRecord
@@ -71,6 +73,16 @@ def test_a_pattern_that_the_release_before_has_marked_as_claimed_is_read() -> No
     after = Executor(PatternsFold(), 0)
     after.restore({**state, key: b'{"claimed":true,' + value[1:]}.items())
     assert after.migrated[key] == value
+
+
+def test_what_the_release_before_left_of_a_decision_on_what_is_gone_is_sealed() -> None:
+    state, _, rest = folded("patterns", Formats(6))
+    key = "p/acme/failure_playbook%2Foak"
+    after = Executor(PatternsFold(), 0)
+    after.restore({**state, key: PatternState(archived="so").to_json()}.items())
+    changes = after.run(rest[:1]).changes
+    assert changes[key] is None
+    assert changes[sealed_key(key)] is not None
 
 
 def test_a_step_can_take_a_record_away() -> None:

@@ -19,6 +19,8 @@ from hmx_pipeline.contracts.options import Kind, Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 
+_LEARNT: Final = ("agents", "goal", "properties", "summary")
+"""Of what a correction keeps of its record: what sessions said besides, each its own."""
 _ENDED: Final = (Standing.SUPERSEDED, Standing.RESOLVED, Standing.WITHDRAWN)
 
 
@@ -33,15 +35,16 @@ def with_ruling(rulings: Sequence[Ruling], ruling: Ruling) -> list[Ruling] | Non
 
 def without(ruling: Ruling, erased: Set[str]) -> Ruling:
     """Return a ruling once these contributions are erased. What an operator stated keeps what it rests on besides, but
-    no events: which of them are erased is not known when the erasure comes first. If it rests on nothing any more, it
-    goes, and what it corrected stays out."""
+    no events and nothing that sessions said besides: which of it is erased is not known when the erasure comes first.
+    If it rests on nothing any more, it goes, and what it corrected stays out."""
     stated = ruling.stated
     if stated is None or erased.isdisjoint(stated.source_memory_ids):
         return ruling
     left = [name for name in stated.source_memory_ids if name not in erased]
     if not left:
         return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "reason": ""})
-    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": []})
+    body = {name: type(said)() if name in _LEARNT else said for name, said in stated.body.items()}
+    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": [], "body": body})
     return ruling.model_copy(update={"stated": stated})
 
 
