@@ -728,7 +728,7 @@ class Patterns:
         """Where no decision is left there is room for another."""
         one = self.patterns[name]
         if not one.is_decided(ENDLESS):
-            self._decided[one.tenant_id].discard(name)
+            self._decided.get(one.tenant_id, set()).discard(name)
 
     def _retain(self, row: Row, tenant_id: str, cuts: dict[str, int]) -> None:
         """What a cut takes goes as if erased, but for what a ruling holds that is not too old itself."""

@@ -102,19 +102,26 @@ def test_they_agree_on_what_is_erased_whenever_that_is(strict: bool) -> None:
     assert report.compared["artifact records"] > 10
 
 
+def decisions_on(events: Sequence[Json], both: Sequence[Json], dice: random.Random) -> list[tuple[int, str, bytes]]:
+    """Rulings, archives and imports, before and after the erasure of the tenant."""
+    decided = [(len(both) // 3, "ruling", ruling(one, 0)) for one in rulings(events, dice, 5)]
+    found = {one["metadata"]["pattern"]: one for one in artifacts_of(both, 1) if one["tenant_id"] == "acme"}
+    for n, (pattern, one) in enumerate(sorted(found.items())):
+        gone = Archive(tenant_id="acme", pattern=pattern, artifact_id=one["artifact_id"])
+        decided.append((len(both) * (n % 4) // 3, "archive", archive(gone, 0, START_MS)))
+    given = importing(gift_of("x-acme-runbook/failover"), 0, START_MS)
+    return decided + [(at, "import", given) for at in (9, len(both) + 9)]
+
+
 @BOTH
-def test_they_agree_on_a_tenant_that_is_erased_as_a_whole(strict: bool) -> None:
+@pytest.mark.parametrize("ruled", [True, False], ids=["ruled on", "as it is"])
+def test_they_agree_on_a_tenant_that_is_erased_as_a_whole(ruled: bool, strict: bool) -> None:
     events, others = told(7), [one for n in range(8) for one in session(n, "globex")]
     dice = random.Random(7)
     both = interleaved([events, others], dice)
     erased = erasing(1, ErasedScope.TENANT, "", START_MS + 10_000_000_000)
     decided = [(len(both) // 2, "erase", erased), (len(both) + 10, "erase", erased.replace(b"e-1", b"e-2"))]
-    decided += [(len(both) // 3, "ruling", ruling(one, 0)) for one in rulings(events, dice, 5)]
-    found = {one["metadata"]["pattern"]: one for one in artifacts_of(both, 1) if one["tenant_id"] == "acme"}
-    for n, (pattern, one) in enumerate(sorted(found.items())):
-        gone = Archive(tenant_id="acme", pattern=pattern, artifact_id=one["artifact_id"])
-        decided.append((len(both) * (n % 4) // 3, "archive", archive(gone, 0, START_MS)))
-    decided += [(at, "import", importing(gift_of("x-acme-runbook/failover"), 0, START_MS)) for at in (9, len(both) + 9)]
+    decided += decisions_on(events, both, dice) if ruled else []
     report = verified(laid_out(paced(both, decided), dice), dice, strict=strict)
     assert not report.faults
 
