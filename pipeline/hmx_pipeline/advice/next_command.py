@@ -1,4 +1,4 @@
-"""Next action prediction from habits: an n-gram model with Witten-Bell smoothing.
+"""Next action prediction from the tenant's and the session's habits (n-grams, Witten-Bell) and the agent's last words.
 
 Input: past action traces, and the one of the running session with the agent's newest words. Output: verbs with their
 shares. If tools are few and general, such as a shell and an editor, the goal says little, and the last actions and the

@@ -1,7 +1,7 @@
-"""Shutdown deadline: ends a process that still waits for an answer after it was told to stop.
+"""Shutdown: the signals that stop a process, the deadline that ends it, what starts in place of one that ended itself.
 
-A hard end is safe: the next owner aborts the open transaction, Redis changes are atomic, and clients resend what was
-not acknowledged.
+The deadline is for a process that still waits for an answer after it was told to stop. A hard end is safe: the next
+owner aborts the open transaction, Redis changes are atomic, and clients resend what was not acknowledged.
 """
 
 import logging

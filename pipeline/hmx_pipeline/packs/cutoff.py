@@ -1,4 +1,4 @@
-"""Relevance cutoff: how well each kind of source must answer a question to become an entry.
+"""Relevance cutoff: the least relevance of an entry by kind of source, lower if the question names what memory knows.
 
 Relevance is the share of the question's word weights that a source covers, so it can be compared with a constant. The
 constants are calibrated on questions that the memory can answer and others that it cannot (tests/quality/README.md).
@@ -23,7 +23,7 @@ from hmx_pipeline.segments.speakers import speaker_of
 _OF_BUDGET: Final = 0.1
 """Share of the best relevance of its kind that a source needs, if the request asks to fill the budget."""
 _LEAST: Final = 0.15
-ANY: Final = 0.1
+LEAST_IF_NAMED: Final = 0.1
 """Least relevance of any source, if the question names what memory knows by name."""
 TAKES_IDS: Final = 0.5
 """Relevance of a procedure that takes ids like those in the question, as a share of the best procedure's. It needs no
@@ -47,8 +47,8 @@ class Threshold(NamedTuple):
 
 
 OF_EPISODES: Final = Threshold(0.6, 0.2, 0.28, 3_600)
-OF_ARTIFACTS: Final = Threshold(0.3, ANY)
-OF_KNOWLEDGE: Final = Threshold(0.4, ANY)
+OF_ARTIFACTS: Final = Threshold(0.3, LEAST_IF_NAMED)
+OF_KNOWLEDGE: Final = Threshold(0.4, LEAST_IF_NAMED)
 
 
 class Cutoff(NamedTuple):
@@ -63,7 +63,7 @@ class Cutoff(NamedTuple):
         begins = kind.familiar if self.familiar else kind.strange
         pace = begins / kind.familiar
         share = kind.share * min(max(2, pace), 1 + pace * spent / kind.doubled)
-        return begins if best < begins else max(ANY if self.familiar else _LEAST, share * best)
+        return begins if best < begins else max(LEAST_IF_NAMED if self.familiar else _LEAST, share * best)
 
 
 def cutoff(

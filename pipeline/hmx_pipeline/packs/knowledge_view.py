@@ -17,7 +17,7 @@ from hmx_pipeline.contracts.options import HOLDS, Past, Standing
 from hmx_pipeline.contracts.options import Kind as Known
 from hmx_pipeline.contracts.pack import DropReason
 from hmx_pipeline.packs.candidates import NOT_CONFIRMED, UNSOUND, Exclusion, Scored
-from hmx_pipeline.packs.cutoff import ANY, OF_KNOWLEDGE, is_named
+from hmx_pipeline.packs.cutoff import LEAST_IF_NAMED, OF_KNOWLEDGE, is_named
 from hmx_pipeline.packs.pack_query import PackQuery
 from hmx_pipeline.retrieval.retrieval_plan import CORRECTIONS, HANDOFF, KNOWLEDGE, POLICIES
 from hmx_pipeline.retrieval.score import (
@@ -53,7 +53,7 @@ def scored_knowledge(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[Kn
         corrects = is_correction(each.source)
         score = ask.score(parts, 1.0 if corrects else top, each.source.pattern, each.source.text)
         past = not holds(ask, each.source)
-        enough = min(least, ANY) if corrects or is_named(each.source, ask.plan) else least
+        enough = min(least, LEAST_IF_NAMED) if corrects or is_named(each.source, ask.plan) else least
         barred = _record_barred(ask, each, best, leading)
         scored.append(Scored(each.source, parts, score, barred, enough, each.made, past))
     return tuple(scored)
@@ -78,7 +78,7 @@ def concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRe
     """Exclude a rule that names a command, if neither the question is about it nor the procedure that answers it, of
     which these are the steps."""
     commands = _COMMAND.findall(found.source.text) if found.source.kind is Known.POLICY else []
-    if not commands or found.barred is not None or found.relevance >= ANY:
+    if not commands or found.barred is not None or found.relevance >= LEAST_IF_NAMED:
         return found
     named = any(" ".join(command.split()[:2]) in steps for command in commands)
     return found if named else replace(found, barred=ELSEWHERE)

@@ -13,7 +13,7 @@ from hmx_pipeline.contracts.options import Standing, Status
 from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings
 from hmx_pipeline.retrieval.vectors import Embed
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
-from hmx_pipeline.store.stored_digests import checked, digest, digest_of_events
+from hmx_pipeline.store.stored_digests import digest, digest_of_events, with_checksum
 
 Command = tuple[bytes, ...]
 
@@ -193,7 +193,7 @@ class TenantChanges:
         self._block.arguments += 2
 
     def document(self, number: int, packed: bytes, row: bytes, terms: Sequence[str], labels: Iterable[str]) -> None:
-        self._documents += (b"%d" % number, checked(number, packed))
+        self._documents += (b"%d" % number, with_checksum(number, packed))
         self._rows += row
         postings, counts = self._postings, Counter(terms)
         for term, posting in zip(counts, pack_postings(number, counts.values()), strict=True):

@@ -12,7 +12,7 @@ from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.store.atomic_blocks import Client, reachable
 from hmx_pipeline.store.redis_keys import TenantKeys
-from hmx_pipeline.store.stored_digests import are_sound, is_sound, unchecked
+from hmx_pipeline.store.stored_digests import are_sound, is_sound, verified_document
 
 NAMED: Final = 32
 DOCUMENT: Final = "document"
@@ -45,7 +45,7 @@ class Lost(NamedTuple):
     def is_sound(self, answers: list[Any]) -> bool:
         """Returns whether the record matches its digest, or both are absent after an erasure."""
         if self.kind == DOCUMENT:
-            return isinstance(answers[0], bytes) and unchecked(int(self.name), answers[0]) is not None
+            return isinstance(answers[0], bytes) and verified_document(int(self.name), answers[0]) is not None
         value, wanted = answers
         if wanted is None and value in (None, []):
             return True

@@ -32,7 +32,7 @@ from hmx_pipeline.store.atomic_blocks import Client, reachable
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
-from hmx_pipeline.store.stored_digests import checked, digest_of_events, unchecked
+from hmx_pipeline.store.stored_digests import digest_of_events, verified_document, with_checksum
 from hmx_pipeline.topology import EPISODES, EVIDENCE
 
 PAGE: Final = 500
@@ -252,14 +252,14 @@ def _documents(
     numbers: set[int] = set()
     for field, body in client.hscan_iter(tenant.documents, count=PAGE):
         number = int(field)
-        packed = unchecked(number, body)
+        packed = verified_document(number, body)
         if not packed:
             continue
         document = _DOCUMENT.decode(packed)
         found = gone.get((document.session_id, document.event_id))
         if found is None:
             continue
-        yield (b"HSET", tenant.documents, field, checked(number, b""))
+        yield (b"HSET", tenant.documents, field, with_checksum(number, b""))
         numbers.add(number)
         for vector in document_vectors(found, document.text, embed):
             directions[tenant.vectors(vector.space)].append(pack_vector(number, vector.values))

@@ -23,7 +23,7 @@ from hmx_pipeline.store.changes import APPEND, ASSIGN, CHANGES, PUT, ROWS, SESSI
 from hmx_pipeline.store.damage_log import DOCUMENT, Lost, examined
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, commands_of
 from hmx_pipeline.store.redis_keys import KINDS, Keys, TenantKeys
-from hmx_pipeline.store.stored_digests import unchecked
+from hmx_pipeline.store.stored_digests import verified_document
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 PAGE: Final = 50
@@ -208,7 +208,7 @@ class IntegritySweep:
             bodies = self._client.hmget(tenant.documents, [b"%d" % number for number in numbers])
         lost, broken = list[Lost](), set[str]()
         facts: list[_Fact] = []
-        packed = [None if body is None else unchecked(n, body) for n, body in zip(numbers, bodies, strict=True)]
+        packed = [None if body is None else verified_document(n, body) for n, body in zip(numbers, bodies, strict=True)]
         lost += [Lost(tenant, DOCUMENT, str(n)) for n, body in zip(numbers, packed, strict=True) if body is None]
         said = [(n, row, _DOCUMENT.decode(body)) for n, row, body in zip(numbers, rows, packed, strict=True) if body]
         events = [Lost(tenant, "event", document.event_id) for _, _, document in said]

@@ -22,7 +22,7 @@ from hmx_pipeline.store.changes import PUT, Command
 from hmx_pipeline.store.damage_log import DOCUMENT, Lost
 from hmx_pipeline.store.projection import TopicRecord, commands_of
 from hmx_pipeline.store.redis_keys import Keys
-from hmx_pipeline.store.stored_digests import checked, digest_of_events
+from hmx_pipeline.store.stored_digests import digest_of_events, with_checksum
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVIDENCE, KNOWLEDGE
 
 _TOPIC: Final[Mapping[str, str]] = {
@@ -128,7 +128,7 @@ def _commands(keys: Keys, lost: Lost, records: list[TopicRecord]) -> Iterator[Co
     field = encoded(lost.name).encode()
     if lost.kind == DOCUMENT:
         if not records:  # its row and postings stay, without effect
-            yield (b"HSET", lost.tenant.documents, field, checked(int(lost.name), b""))
+            yield (b"HSET", lost.tenant.documents, field, with_checksum(int(lost.name), b""))
             return
         for each in commands_of(keys, records[-1:]):
             if each[:2] == PUT[:2] and each[4] == lost.tenant.documents:

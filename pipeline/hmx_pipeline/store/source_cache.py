@@ -22,7 +22,7 @@ from hmx_pipeline.retrieval.score import Made
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.store.atomic_blocks import Client, snapshot
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
-from hmx_pipeline.store.stored_digests import unchecked
+from hmx_pipeline.store.stored_digests import verified_document
 from hmx_pipeline.store.tenant_index import Recent
 
 SOURCES_BYTES: Final = 256 * MB
@@ -102,7 +102,7 @@ class SourceCache:
         bodies = (answers.pop(0) if unread else None) or [None] * len(unread)
         read: dict[Hashable, CachedSource] = {}
         for place, body in zip(unread, bodies, strict=True):
-            packed = None if body is None else unchecked(place[2], body)
+            packed = None if body is None else verified_document(place[2], body)
             if packed is not None:
                 said = _DOCUMENT.decode(packed) if packed else None  # None: it was deleted
                 read[place] = self._keep(place, (said, True), _DOCUMENT_BYTES, packed)

@@ -21,15 +21,15 @@ def digest_of_events(parts: Sequence[bytes]) -> int:
     return sum(crc32(episode, crc32(session)) for session, episode in zip(parts[::2], parts[1::2], strict=False))
 
 
-def checked(number: int, document: bytes) -> bytes:
+def with_checksum(number: int, document: bytes) -> bytes:
     """Prefixes a document with a checksum over it and its number."""
     return crc32(document, number & 0xFFFFFFFF).to_bytes(_CHECK, "little") + document
 
 
-def unchecked(number: int, body: bytes) -> bytes | None:
+def verified_document(number: int, body: bytes) -> bytes | None:
     """Returns the document, or None if its checksum does not match."""
     document = body[_CHECK:]
-    return document if body == checked(number, document) else None
+    return document if body == with_checksum(number, document) else None
 
 
 def is_sound(value: object, wanted: object) -> bool:

@@ -1,4 +1,4 @@
-"""Runs: what was asked and done in one segment, and the features by which runs are compared.
+"""Runs: what was asked and done in one segment, written as a contribution and read from it, and how they compare.
 
 Input: a segment's steps and actions. Output: the body of a contribution, and a `Run` read from it. Features are
 extracted once, at every level of detail; their weights are computed when runs are compared.
