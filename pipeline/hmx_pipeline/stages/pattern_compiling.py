@@ -22,8 +22,6 @@ from hmx_pipeline.contracts.headers import ARTIFACT, KNOWN, fingerprint, output_
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
-from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
-from hmx_pipeline.contracts.retention import policy_of
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.stages.fold import Output, Tx, attempt
 from hmx_pipeline.stages.pattern_state import (
@@ -221,8 +219,11 @@ class PatternCompiling:
     def known(self, tx: Tx, key: str) -> PatternState:
         """Return the state of a pattern that a record names. What was decided on it is sealed no more, until it is
         compiled with nothing."""
-        state: PatternState = tx.get(key) or self._unsealed(tx, key)
-        if state.decided and tx.get(key) is None:
+        held: PatternState | None = tx.get(key)
+        if held is not None:
+            return held
+        state = self._unsealed(tx, key)
+        if state.decided:
             state = state.model_copy(update={"speak_at": tx.clock + self._maps.pause_ms(key)})
             tx.put(sealed_key(key), None)
             tx.put(key, state)
@@ -232,12 +233,8 @@ class PatternCompiling:
         found: SealedDecisions | None = tx.get(sealed_key(key)) if self._maps.sealed[tenant_of(key)] else None
         if found is None:
             return PatternState()
-        state, cuts = (
-            PatternState.model_validate_json(opened(key, found.sealed)),
-            self._maps.cuts(split_pattern(key)[0]),
-        )
-        rulings = [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
-        return state.model_copy(update={"rulings": rulings})
+        state = PatternState.model_validate_json(opened(key, found.sealed))
+        return state.model_copy(update={"rulings": self._maps.standing(split_pattern(key)[0], state.rulings)})
 
     def forget_sealed(self, tx: Tx, tenant_id: str, is_gone: Callable[[SealedDecisions], object]) -> None:
         prefix = f"d/{join_key(tenant_id)}/"

@@ -260,9 +260,7 @@ class PatternsFold:
 
     def _ruled(self, tx: Tx, pattern: str) -> list[Ruling]:
         """Return the rulings on a pattern that its tenant's retention leaves: what they rest on stands with them."""
-        state = self._compiling.known(tx, pattern)
-        cuts = self._maps.cuts(split_pattern(pattern)[0]) if state.rulings else {}
-        return [each for each in state.rulings if not policy_of(cuts, each.at, KNOWN_CLASS)]
+        return self._maps.standing(split_pattern(pattern)[0], self._compiling.known(tx, pattern).rulings)
 
     def _drop(self, tx: Tx, keys: list[str]) -> set[str]:
         """Remove contributions; return the patterns that were compiled with them."""

@@ -1,10 +1,13 @@
 """Rules of tenants in the patterns stage: what operators set, and what follows from it for each contribution."""
 
+from collections.abc import Sequence
+
 from hmx_pipeline.compiler import decision_policy
 from hmx_pipeline.compiler.knowledge.authority import Trust
 from hmx_pipeline.compiler.registry import class_of
 from hmx_pipeline.contracts.evidence import Contribution, TenantSettings
 from hmx_pipeline.contracts.retention import ALL, KNOWLEDGE, SESSIONS, Cuts, policy_of
+from hmx_pipeline.contracts.ruling import Ruling
 
 
 class TenantRules:
@@ -45,6 +48,11 @@ class TenantRules:
         """Return the moment before which nothing is left that knowledge is made from."""
         cuts = self.cuts(tenant_id)
         return max(cuts.get(name, 0) for name in (ALL, KNOWLEDGE, SESSIONS))
+
+    def standing(self, tenant_id: str, rulings: Sequence[Ruling]) -> list[Ruling]:
+        """Return the rulings that the tenant's retention leaves."""
+        cuts = self.cuts(tenant_id)
+        return [each for each in rulings if not policy_of(cuts, each.at, KNOWLEDGE)]
 
     def taken_by(self, contribution: Contribution) -> str:
         """Return which policy of the tenant's retention takes a contribution; empty if none does."""
