@@ -8,6 +8,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -340,16 +341,16 @@ def _name(path: Path) -> str:
 
 def _defined(path: Path) -> Iterator[str]:
     """Public classes, functions and constants, in the order of the file."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in _tree(path).body:
         match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                pass
-            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
-                pass
-            case _:
-                continue
-        if not name.startswith("_"):
-            yield name
+            case (
+                ast.ClassDef(name=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.AnnAssign(target=ast.Name(id=name))
+                | ast.Assign(targets=[ast.Name(id=name)])
+            ) if not name.startswith("_"):
+                yield name
 
 
 def _uses() -> dict[str, set[str]]:
@@ -357,11 +358,16 @@ def _uses() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         user = path.relative_to(PACKAGE).with_suffix("").as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
                     found.setdefault(name, set()).add(user)
     return found
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _told(path: Path, room: Path) -> bool:
@@ -369,7 +375,7 @@ def _told(path: Path, room: Path) -> bool:
 
 
 def _said(path: Path) -> str:
-    return first_sentence(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    return first_sentence(ast.get_docstring(_tree(path)) or "")
 
 
 def layers() -> str:

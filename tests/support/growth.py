@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from itertools import count
 from typing import Any, Final
+from unittest.mock import patch
 
 import msgspec  # noqa: F401  what is imported before `install` is not counted
 import numpy  # noqa: F401, ICN001
@@ -23,6 +24,8 @@ SIZE: Final = 200
 EVENT: Final = 8 * SIZE
 GROWTH: Final = 5
 """Of steps, at most, where the input is four times as large."""
+Family = tuple[Mapping[str, Callable[[Any], Any]], Callable[[int, int], Iterator[tuple[str, Any]]], int]
+"""Functions, the shapes of their input, and its size."""
 UNITS: Final = (
     "a", "A", "7", " ", "\n", "\r\n", "\t", ".", "-", "_", '"', "'", "\\", "/", ":", "[", "(", "()", "{", "{}", "<",
     "|", "`", "*", "#", "@", "=", ",", ";", "!", "ab cd ef ", "a b c ", "always ", "always never use ",
@@ -268,7 +271,7 @@ def prepare() -> None:
     install()
     from hmx_pipeline.contracts import bounded_cache  # the one that counts: `install` has modules imported anew
 
-    bounded_cache.remembered = lambda *_: lambda function: function  # type: ignore[assignment]
+    patch.object(bounded_cache, "remembered", lambda *_: lambda function: function).start()
 
 
 def main(names: list[str]) -> None:
@@ -279,9 +282,9 @@ def main(names: list[str]) -> None:
         """Not what a cache has seen."""
         return f"{given} {next(number)}" if isinstance(given, str) else {**given, "other": next(number)}
 
-    for functions, shapes, size in ((of_texts(), texts, SIZE), (of_events(), contents, EVENT)):
-        made: Mapping[str, Any] = dict(shapes(size))  # type: ignore[operator]
-        larger: Mapping[str, Any] = dict(shapes(size, 4))  # type: ignore[operator]
+    families: tuple[Family, ...] = ((of_texts(), texts, SIZE), (of_events(), contents, EVENT))
+    for functions, shapes, size in families:
+        made, larger = dict(shapes(size, 1)), dict(shapes(size, 4))
         for name, function in functions.items():
             if names and not any(one in name for one in names):
                 continue
