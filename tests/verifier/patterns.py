@@ -97,6 +97,8 @@ class Pattern:
     forgets: bool = False
     """An erasure took something that it rests on, or a session turned out to be somebody's, and it has not spoken
     since."""
+    dropped: bool = False
+    """It has been compiled with something that is not to be found any more, since it last forgot."""
     forgot: set[int] = field(default_factory=set)
     """Offsets of the records with which it spoke after an erasure: nothing that it had said stays."""
     maker: "Pattern | None" = None
@@ -429,11 +431,13 @@ class Patterns:
         return endings
 
     def _relist(self, offset: int, pattern: Pattern, key: str, value: bytes | None) -> None:
-        """Whoever lists a form that reached few enough and now reaches too many, or the reverse, speaks again."""
+        """Whoever lists a form that reached few enough and now reaches too many, or the reverse, speaks again.
+        Whatever loses something that it was compiled with is marked."""
         name, ends = join_key(pattern.tenant_id, pattern.text), split_key(pattern.text)[0] == ENDING
         said = touched(Contribution.model_validate_json(value)) if value else ()
         lists = {(pattern.tenant_id, ends, form) for form in said}
         listed_before = self._lists.pop(key, frozenset())
+        losing = self._compiled_with(pattern) if value is None or listed_before - lists else set()
         if lists:
             self._lists[key] = lists
         for form in sorted(listed_before | lists):
@@ -446,6 +450,9 @@ class Patterns:
             if was != _reaches(ends, [len(patterns)]):
                 for each in list(patterns):
                     self._speak_later(self.patterns[each])
+                    losing |= self._compiled_with(self.patterns[each]) if was else set()
+        for each in losing:
+            self.patterns[each].dropped = True
 
     def _beside(self, tenant_id: str, form: str, left: int = KNOWLEDGE_CHAIN) -> set[str]:
         """The patterns that are compiled together with the endings of a form."""
@@ -695,6 +702,7 @@ class Patterns:
         stale = {name for one, _, _ in gone for name in self._compiled_with(one)}
         for one, key, _ in gone:
             self._lose(row.offset, one, key)
+        stale |= {name for name, one in own.items() if one.dropped}
         if erased.whole:
             stale |= {name for name, one in own.items() if one.spoke or one.speak_at is not None}
         is_home = _is_home(erased.tenant_id, erased.partition, partitions)
@@ -810,7 +818,7 @@ class Patterns:
         pattern.speak_at = None
         if pattern.forgets:
             pattern.forgot.add(offset)
-            pattern.forgets = False
+            pattern.forgets = pattern.dropped = False
         pattern.forgotten = pattern.forgotten or not (pattern.kept or pattern.is_decided(offset + 1))
 
 

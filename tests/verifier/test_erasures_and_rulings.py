@@ -17,6 +17,7 @@ from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.intake.control_records import archive, barrier, erase, importing, retaining, ruling, setting
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
+from hmx_pipeline.stages import ending_index
 from hmx_pipeline.stages.claimed_evidence import ClaimedEvidence
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.stages.tenant_rules import TenantRules
@@ -100,6 +101,15 @@ def test_they_agree_on_what_is_erased_whenever_that_is(strict: bool) -> None:
     assert report.outcomes["rejected.erased"] > 10
     assert report.compared["marks of erasures"] == 5 * 4
     assert report.compared["artifact records"] > 10
+
+
+def test_they_agree_on_what_is_erased_where_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds drop evidence before its erasure comes, and endings reach statements only until a word is common."""
+    for module in ("hmx_pipeline.stages.pattern_state", "tests.verifier.patterns"):
+        monkeypatch.setattr(f"{module}.PATTERN_CONTRIBUTIONS", 3)
+    monkeypatch.setitem(ending_index._MOST, False, 2)
+    monkeypatch.setattr("tests.verifier.patterns.KNOWLEDGE_TOUCHED", 2)
+    test_they_agree_on_what_is_erased_whenever_that_is(strict=False)
 
 
 def decisions_on(events: Sequence[Json], both: Sequence[Json], dice: random.Random) -> list[tuple[int, str, bytes]]:

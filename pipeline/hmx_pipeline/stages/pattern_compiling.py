@@ -46,15 +46,22 @@ class PatternCompiling:
 
     def put(self, tx: Tx, key: str, contribution: Contribution | None, trace: str) -> None:
         """Store a contribution and schedule its pattern, and the patterns that a form can reach now but not before, or
-        no longer."""
-        pattern, reach = pattern_of(key), self._maps.reach
-        forms = reach.forms(pattern, tx.get(key)) | reach.forms(pattern, contribution)
-        before = {form for form in forms if reach.open(form)}
+        no longer. What loses evidence by it is marked."""
+        pattern, reach, known = pattern_of(key), self._maps.reach, tx.get(key)
+        listed, lists = reach.forms(pattern, known), reach.forms(pattern, contribution)
+        before = {form for form in listed | lists if reach.open(form)}
+        loses = known is not None and (contribution is None or not listed <= lists)
+        losing = {*self.spoken_with(pattern)} if loses else set()
         tx.put(key, contribution)
         self.speak_later(tx, pattern, trace)
-        for form in sorted(form for form in forms if reach.open(form) != (form in before)):
+        for form in sorted(form for form in listed | lists if reach.open(form) != (form in before)):
             for each in reach.listing(form):
                 self.speak_later(tx, each, trace)
+                losing.update(self.spoken_with(each) if form in before else ())
+        for each in sorted(losing):
+            state = self.known(tx, each)
+            if not state.dropped:
+                tx.put(each, state.model_copy(update={"dropped": True}))
 
     def speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
         tenant_id, (kind, _) = split_pattern(pattern)
@@ -90,17 +97,19 @@ class PatternCompiling:
 
     def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
         """Publish each pattern that the contributions make now, and each that they made before."""
-        tx.put(key, None)
         made = self._made(tx, tenant_id, split_pattern(key)[1].type)
         if made is None:
+            tx.put(key, state.model_copy(update={"speak_at": None, "trace": ""}))
             return
+        tx.put(key, PatternState(dropped=True) if state.dropped and not state.forgets else None)
         evidence = {state_key(tenant_id, pattern): own for pattern, own in made.items()}
         for each in sorted(evidence.keys() | self._maps.made(key)):
             own = evidence.get(each, [])
             known = self.known(tx, each)
             digest = fingerprint(b"".join(c.digest for c in own)) if own else GONE
-            if digest != known.evidence or known.forgets or state.forgets:  # an older version may rest on it
-                known = known.model_copy(update={"evidence": digest, "forgets": known.forgets or state.forgets})
+            forgets = known.forgets or state.forgets  # an older version may rest on what is gone
+            if digest != known.evidence or forgets:
+                known = known.model_copy(update={"evidence": digest, "forgets": forgets})
                 self._say(tx, each, known, own, state.trace)
         for each in self._maps.gone(key):
             self._say(tx, each, tx.get(each).model_copy(update={"evidence": ""}), [], state.trace)
@@ -123,7 +132,7 @@ class PatternCompiling:
         if state.forgets:  # a new chain begins, whose first version follows none
             buried = [*state.older, *([state.said.artifact.artifact_id] if state.said is not None else [])]
             self._bury(tx, tenant_id, buried, trace)
-            state = state.model_copy(update={"said": None, "older": [], "forgets": False})
+            state = state.model_copy(update={"said": None, "older": [], "forgets": False, "dropped": False})
         unchanged: tuple[LastPublished | None, list[Artifact]] = (state.said, [])
 
         def compiled() -> tuple[LastPublished | None, list[Artifact]]:
@@ -195,7 +204,7 @@ class PatternCompiling:
             tx.count("knowledge_erased")
         if state.forgets:
             known = known._replace(withdrawn=[])
-            state = state.model_copy(update={"forgets": False})
+            state = state.model_copy(update={"forgets": False, "dropped": False})
         said = (left and (known.records or known.withdrawn)) or state.rulings
         kept = {"records": known.records, "withdrawn": known.withdrawn, "speak_at": None, "trace": ""}
         self._keep(tx, key, state.model_copy(update=kept) if said else None, evidence)

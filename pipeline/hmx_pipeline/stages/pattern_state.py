@@ -76,6 +76,9 @@ class PatternState(Model):
 
     forgets: bool = False
     """True if an erasure took evidence: the next time it is compiled, nothing of what it said before stays."""
+    dropped: Annotated[bool, Field(exclude_if=not_)] = False
+    """True if it has lost evidence without an erasure: something that it said before may rest on a session whose
+    contributions do not lead to it any more. So it forgets with the tenant's next erasure, whoever's that is."""
     rulings: list[Ruling] = Field(default_factory=list)
     """What operators ruled on its knowledge records: one ruling per record, in log order."""
     left_before: Annotated[int, Field(exclude_if=not_)] = 0

@@ -183,8 +183,9 @@ class PatternsFold:
             tx.put(pattern, state.model_copy(update={"forgets": True}))
 
     def _erase(self, tx: Tx, erased: ErasureMark, partitions: int) -> None:
-        """Drop the contributions that are erased, and compile their patterns again, and those that they reach, as if
-        they had never come. `partitions`: those of the events topic; 0 if the mark does not say."""
+        """Drop the contributions that are erased, and compile their patterns again, those that they reach, and those
+        that lost evidence before, as if they had never come. `partitions`: those of the events topic; 0 if the mark
+        does not say."""
         marks = set(erased.marks)
 
         def is_past(each: Contribution) -> bool:
@@ -213,7 +214,7 @@ class PatternsFold:
             elif left != state.rulings:
                 tx.put(pattern, state.model_copy(update={"rulings": left}))
                 self._speak_beside(tx, pattern)
-            if left != state.rulings or is_whole(marks, erased.tenant_id):
+            if left != state.rulings or state.dropped or is_whole(marks, erased.tenant_id):
                 stale.add(pattern)
         for pattern in sorted(stale):
             state = tx.get(pattern) or PatternState()

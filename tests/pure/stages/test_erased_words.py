@@ -11,6 +11,7 @@ from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.control_records import erase, ruling
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
+from hmx_pipeline.stages import ending_index
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import EVENTS_DLQ, EVIDENCE, KNOWLEDGE
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
@@ -118,3 +119,40 @@ def test_a_correction_goes_with_what_it_was_made_from_and_the_corrected_stays_ou
     assert "flat 7" in str(folded([*told, passed, corrected])[1])
     left = folded([*told, passed, corrected, passed, erased(ErasedScope.SESSION, "s1")])[1]
     assert [record["text"] for record in left] == ["u1: My home address is 9 Elm Road"]
+
+
+def stated(count: int) -> list[Event | Made]:
+    """Sessions that each name another warehouse, and time after each, so that each is published."""
+    told: list[Event | Made] = []
+    for n in range(count):
+        told += by("", f"s{n}", f"Our warehouse is Quetzal{n}.", at=5 * n)
+        told.append(passed)
+    return told
+
+
+@pytest.mark.parametrize("bound", ["PATTERN_CONTRIBUTIONS", "TENANT_CONTRIBUTIONS"])
+def test_what_a_bound_has_dropped_is_found_by_the_erasure_of_its_session(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"hmx_pipeline.stages.pattern_state.{bound}", 2)
+    told = stated(8)
+    published = str(folded(told)[1])
+    names = [n for n in range(8) if f"Quetzal{n}" in published]
+    assert len(names) > 2
+    for n in names:
+        assert f"Quetzal{n}" not in str(folded([*told, passed, erased(ErasedScope.SESSION, f"s{n}")])[1])
+
+
+def test_what_an_ending_said_before_its_form_became_a_common_word_is_found_by_its_erasure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(ending_index._MOST, False, 2)
+    told = [
+        *by("", "s1", "Our warehouse is Snowflake."),
+        *by("", "s2", "We switched from Snowflake to BigQuery.", at=5),
+        passed,
+        *by("", "s3", "Our archive is Snowflake.", "Our lake is Snowflake.", "Our mart is Snowflake.", at=9),
+        passed,
+    ]
+    assert "BigQuery" in str(folded(told)[1])
+    assert "BigQuery" not in str(folded([*told, erased(ErasedScope.SESSION, "s2")])[1])
