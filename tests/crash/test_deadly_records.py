@@ -186,10 +186,36 @@ def test_while_a_suspicious_record_is_folded_the_process_folds_nothing_else() ->
     asyncio.run(drive())
 
 
+def test_of_a_long_batch_only_the_suspicious_records_keep_other_partitions_waiting() -> None:
+    records, began = events(500, []), list[tuple[int, bool]]()
+
+    class Noted(OwnedPartition):
+        def process(self, batch: FetchedBatch) -> Mapping[str, int]:
+            began.append((len(batch.records), runner._calm.is_set()))
+            return super().process(batch)
+
+    async def drive() -> None:
+        tp = TP(SESSIONS.source, 0)
+        transactions = FakeTransactions(Kept(), lambda: False)
+        partition = runner.partitions[tp] = Noted(tp, SESSIONS, sessions_fold, transactions)  # type: ignore[arg-type]
+        partition.restore()
+        partition._tries = TRIES - 1
+        await runner._take(None, partition, FetchedBatch(tp, 0, 0, 500, list(records), 0))  # type: ignore[arg-type]
+        assert partition.position == 500
+        await runner.stop()
+
+    runner = Runner(lambda _: None, lambda _: asyncio.Event().wait())  # type: ignore[arg-type, return-value]
+    asyncio.run(drive())
+    (alone, quiet), (rest, calm) = began
+    assert alone <= 8
+    assert alone + rest == 500
+    assert (quiet, calm) == (False, True)
+
+
 def test_an_owner_that_comes_to_the_end_of_its_first_batch_suspects_nothing_any_more() -> None:
     records, kept = events(10, []), Kept()
     owner(kept).process(FetchedBatch(SOURCE, 0, 0, 10, list(records), 0))
-    assert not owner(kept).suspicious
+    assert not owner(kept).suspects
     assert b'"tries":0' in (kept.state[-1][1] or b"")
 
 
@@ -205,7 +231,7 @@ def test_an_owner_whose_partition_is_revoked_has_not_died_of_a_record() -> None:
         partition._transactions._die = revoked  # type: ignore[attr-defined]
         partition.process(FetchedBatch(SOURCE, 0, 0, 10, list(records), 0))
         assert partition.position == 0
-    assert not owner(kept).suspicious
+    assert not owner(kept).suspects
     assert b'"tries":0' in (kept.state[-1][1] or b"")
 
 
@@ -219,9 +245,9 @@ def test_what_was_revoked_while_it_waited_commits_nothing() -> None:
 
 def test_only_the_piece_that_nobody_survived_is_folded_record_by_record() -> None:
     records, kept, turns = events(BATCH_RECORDS, []), Kept(), iter(range(1_000))
-    assert own_until_the_end(records, kept, lambda: next(turns) in (1, 3, 5)) == 3
+    assert own_until_the_end(records, kept, lambda: next(turns) in (1, 3, 5, 7)) == 4
     positions = [value for key, value in kept.state if key == "!"]
-    assert 64 < len(positions) < 80
+    assert 8 < len(positions) < 20
     assert len(kept.outputs) == len(records)
 
 

@@ -40,6 +40,16 @@ class FetchedBatch(NamedTuple):
     records: list[Any]
     size: int
 
+    def cut(self, count: int) -> "tuple[FetchedBatch, FetchedBatch | None]":
+        """Return the first records, and the others if there are any."""
+        if len(self.records) <= count:
+            return self, None
+        there = self.records[count].offset
+        return (
+            self._replace(next=there, records=self.records[:count]),
+            self._replace(first=there, records=self.records[count:]),
+        )
+
 
 class StuckError(AbortedError):
     """Kafka refuses a state record, or an output that was already left out: the topic's size limit must be raised."""
@@ -209,9 +219,9 @@ class OwnedPartition:
         self._unsendable.add(whose)
 
     @property
-    def suspicious(self) -> bool:
-        """Whether the next batch starts with a record to be folded alone, since owners have died there."""
-        return self._tries is not None and alone(self._tries)
+    def suspects(self) -> int:
+        """How many records of the next batch must be folded with nothing else running, since owners have died there."""
+        return alone(self._tries) if self._tries is not None else 0
 
     def close(self) -> None:
         self._transactions.close()

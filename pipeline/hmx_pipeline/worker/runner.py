@@ -12,6 +12,7 @@ import itertools
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -227,15 +228,19 @@ class Runner:
             METRICS.transactions.labels(partition.stage.name, "committed").inc(partition.committed - before)
 
     async def _process(self, partition: OwnedPartition, batch: FetchedBatch) -> Mapping[str, int]:
-        if partition.suspicious:
-            return await self._process_alone(partition, batch)
+        if first := partition.suspects:
+            suspicious, rest = batch.cut(first)
+            counts = Counter(await self._process_alone(partition, suspicious))
+            if rest is not None and not partition.dropped:
+                counts.update(await self._process(partition, rest))
+            return counts
         while not self._calm.is_set():
             await self._calm.wait()
         partition.busy = processing = self._in_pool(partition.process, batch)
         return await processing
 
     async def _process_alone(self, partition: OwnedPartition, batch: FetchedBatch) -> Mapping[str, int]:
-        """Processes a batch while nothing else is folded, so a crash identifies its record
+        """Processes a batch while nothing else is folded, so that a crash identifies its record
         (worker.crash_loop_guard)."""
         async with self._suspecting:
             self._calm.clear()
