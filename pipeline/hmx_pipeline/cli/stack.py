@@ -17,7 +17,9 @@ from hmx_pipeline.settings import Settings
 
 def up(
     nodes: Annotated[int, typer.Option(help="Kafka nodes: 1, or 3 to survive the loss of one.")] = 1,
-    small: Annotated[bool, typer.Option("--small", help="Less memory for Kafka: all of it begins at 0.6 GB.")] = False,
+    small: Annotated[
+        bool, typer.Option("--small", help="For a laptop: 0.6 GB at first, and new topics have 2 partitions.")
+    ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data of the last run.")] = False,
     servers: Annotated[
         bool, typer.Option("--servers", help="Start Kafka and Redis alone, as `hmx restore` needs them.")

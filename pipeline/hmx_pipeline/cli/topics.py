@@ -56,7 +56,11 @@ def plan_command(bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False,
 
 @group.command("apply")
 def apply_command(
-    bootstrap: Bootstrap = None, allow_shrink: AllowShrink = False, yes: Yes = False, as_json: AsJson = False
+    bootstrap: Bootstrap = None,
+    allow_shrink: AllowShrink = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    partitions: Annotated[int, typer.Option(min=0, help="Of topics that are new; default: as the files say.")] = 0,
 ) -> None:
     """Shows the difference, asks, and changes the cluster to match the topic files.
 
@@ -65,7 +69,7 @@ def apply_command(
 
     Example: hmx topics apply --yes
     """
-    admin, found = _compare(bootstrap, allow_shrink)
+    admin, found = _compare(bootstrap, allow_shrink, partitions)
     _show(found, as_json)
     if found.verdict is PlanVerdict.REFUSED:
         raise typer.Exit(FAILED)
@@ -135,14 +139,14 @@ def _show_growth(found: "Growth", to: str, *, done: bool) -> None:
         OUT.print("nothing was changed: add --yes")
 
 
-def _compare(bootstrap: str | None, allow_shrink: bool) -> tuple[AdminClient, TopicPlan]:
+def _compare(bootstrap: str | None, allow_shrink: bool, partitions: int = 0) -> tuple[AdminClient, TopicPlan]:
     settings = Settings.load()
     specs = load_topics(prefix=settings.topic_prefix)
     address = settings.require_kafka(bootstrap or "")
     admin = connect(address)
     with reaching(address):
         cluster = read_cluster(admin, [spec.topic for spec in specs])
-    return admin, plan(specs, cluster, allow_shrink=allow_shrink)
+    return admin, plan(specs, cluster, allow_shrink=allow_shrink, partitions=partitions)
 
 
 def _show(found: TopicPlan, as_json: bool) -> None:

@@ -170,9 +170,12 @@ class TopicPlan:
         return frozenset(item.topic for item in self.creations) | frozenset(item.topic for item in self.changes)
 
 
-def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: bool = False) -> TopicPlan:
-    """Computes the difference. `allow_shrink` permits shorter retention, which deletes records."""
-    specs = _grown(tuple(specs), cluster)
+def plan(
+    specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: bool = False, partitions: int = 0
+) -> TopicPlan:
+    """Computes the difference. `allow_shrink` permits shorter retention, which deletes records. `partitions`: of the
+    log where it does not exist yet; 0 for its file's."""
+    specs = _sized(tuple(specs), cluster, partitions)
     creations: list[Creation] = []
     changes: list[SettingChange] = []
     refusals: list[Refusal] = []
@@ -190,14 +193,16 @@ def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: boo
     return TopicPlan(tuple(creations), tuple(changes), tuple(refusals), tuple(_notes(specs, cluster)), specs)
 
 
-def _grown(specs: tuple[TopicSpec, ...], cluster: ClusterState) -> tuple[TopicSpec, ...]:
-    """Where `hmx topics grow` has made the topics, each has the same multiple of its file's partitions: the log's
-    tells it."""
+def _sized(specs: tuple[TopicSpec, ...], cluster: ClusterState, partitions: int) -> tuple[TopicSpec, ...]:
+    """Each topic has the same multiple or part of its file's partitions, which the log's tells: `hmx topics grow` has
+    made more, a small stack fewer. A log that stands alone with fewer was not made here, but by a broker itself."""
     for spec in specs:
         state = cluster.topics.get(spec.topic)
-        if spec.topic.endswith(EVENTS) and state is not None and state.partitions % spec.partitions == 0:
-            times = state.partitions // spec.partitions
-            return tuple(each.model_copy(update={"partitions": each.partitions * times}) for each in specs)
+        count = state.partitions if state is not None else partitions or spec.partitions
+        fewer = spec.partitions % count == 0 and (count == partitions or len(cluster.topics) > 1)
+        if spec.topic.endswith(EVENTS) and (count % spec.partitions == 0 or fewer):
+            sizes = [max(1, each.partitions * count // spec.partitions) for each in specs]
+            return tuple(each.model_copy(update={"partitions": size}) for each, size in zip(specs, sizes, strict=True))
     return specs
 
 

@@ -43,6 +43,7 @@ from hmx_pipeline.settings import Settings, SettingsError
 Progress = Callable[[str], None]
 DATA, LOGS = ("kafka", "redis"), "logs"
 START_ATTEMPTS = 3
+SMALL_PARTITIONS = 2  # each costs an idle worker a transactional producer, which wakes five times a second
 _IS_UP = "`hmx status` shows it, `hmx down` stops it"
 STOP_SECONDS = 60.0  # longer than the sum of all grace periods
 POLL_SECONDS = 0.1
@@ -183,7 +184,9 @@ class Stack:
         if not self._keep:
             servers = [dataclasses.replace(server, grace=0.0) for server in servers]
         without |= {"HMX_REDIS_URL_FILE", "HMX_CONTROL_KEY_FILE"}  # both were read here
-        return [servers, *(pipeline_stages(self.environment, frozenset(without)) if self._pipeline else ())]
+        partitions = SMALL_PARTITIONS if self._small else 0
+        stages = pipeline_stages(self.environment, frozenset(without), partitions) if self._pipeline else ()
+        return [servers, *stages]
 
     def _changed(self, processes: list[Process]) -> None:
         with self._describing:
@@ -230,8 +233,11 @@ def settings_elsewhere(environ: Mapping[str, str]) -> set[str]:
     return found
 
 
-def pipeline_stages(environment: dict[str, str], without: frozenset[str] = frozenset()) -> list[list[Component]]:
-    """Returns the stages to start: topics first, then the processes that use them."""
+def pipeline_stages(
+    environment: dict[str, str], without: frozenset[str] = frozenset(), partitions: int = 0
+) -> list[list[Component]]:
+    """Returns the stages to start: topics first, then the processes that use them. `partitions`: of new topics; 0 as
+    their files say."""
 
     def command(name: str, *words: str, port: str | None = None) -> Component:
         return Component(
@@ -244,7 +250,7 @@ def pipeline_stages(environment: dict[str, str], without: frozenset[str] = froze
         )
 
     return [
-        [command("topics", "topics", "apply", "--yes")],
+        [command("topics", "topics", "apply", "--yes", *([f"--partitions={partitions}"] if partitions else []))],
         [
             command("worker", "worker", port="HMX_WORKER_PORT"),
             command("materialiser", "materialise", port="HMX_MATERIALISER_PORT"),

@@ -117,6 +117,26 @@ def test_where_the_log_has_grown_all_topics_have_its_multiple(prefix: str) -> No
     refused(found(12, 8, 8), "partitions", "hmx topics grow")
 
 
+def test_the_log_of_a_small_stack_has_fewer_partitions_and_so_have_all_topics_ever_after() -> None:
+    wanted = [spec(topic=name, partitions_as=None) for name in (EVENTS, EVENTS_DLQ, NAME)]
+
+    def found(*there: int, partitions: int = 0) -> TopicPlan:
+        topics = {one.topic: state(partitions=count) for one, count in zip(wanted, there, strict=False)}
+        return plan(wanted, ClusterState(1, topics), partitions=partitions)
+
+    assert {new.partitions for new in found(partitions=2).creations} == {2}
+    assert {new.partitions for new in found(2, partitions=2).creations} == {2}
+    assert {new.partitions for new in found(2, 2).creations} == {2}
+    assert found(2, 2, 2, partitions=4).verdict is PlanVerdict.CLEAN
+    assert {new.partitions for new in found(8, 8, partitions=2).creations} == {8}
+    refused(found(2, 8, 2), "partitions", "hmx topics grow")
+
+
+def test_a_log_that_a_broker_has_made_by_itself_is_refused() -> None:
+    wanted = [spec(topic=name, partitions_as=None) for name in (EVENTS, EVENTS_DLQ)]
+    refused(plan(wanted, ClusterState(1, {EVENTS: state(partitions=1)})), "partitions", "hmx topics grow")
+
+
 def test_a_topic_without_keys_may_grow_but_not_shrink() -> None:
     grown = compared(spec(keyed=False), state(partitions=4))
     assert grown.changes == (SettingChange(NAME, "partitions", "4", "8"),)
