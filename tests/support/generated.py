@@ -5,7 +5,6 @@ import inspect
 import re
 import tokenize
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
@@ -46,6 +45,7 @@ PACKAGE = Path(hmx_pipeline.__file__).parent
 COMMANDS = typer.main.get_command(application())
 Row = tuple[str, ...]
 SHOWN = 5
+LONGEST_TYPE = 40
 """Names in a cell of the rooms' tables."""
 
 
@@ -312,21 +312,23 @@ def rooms() -> str:
 
 
 def _most_used(path: Path, uses: Mapping[str, set[str]]) -> str:
-    """The public names of a module, those that most modules import first; of constants those that any imports."""
-    counts = {name: len(uses.get(f"{_name(path)}.{name}", ())) for name in _defined(path)}
-    names = sorted(
-        (name for name, count in counts.items() if count or not name.isupper()), key=lambda name: -counts[name]
-    )
-    return _some([f"`{name}`" for name in names])
+    """The public names of a module, those that most modules import first; then the constants that any imports."""
+    counts = {name: len(uses.get(f"{_name(path)}.{name}", ())) for name, _ in _defined(path)}
+    told = [(name, text) for name, text in _defined(path) if counts[name] or not name.isupper()]
+    told.sort(key=lambda one: (one[0].isupper(), -counts[one[0]]))
+    return _some([f"`{text}`" for _, text in told])
 
 
 def _importers(path: Path, uses: Mapping[str, set[str]]) -> str:
-    """The modules that import one; of many the rooms, with their numbers."""
+    """The modules that import one; of many those that are alone in their room, and how many the other rooms have."""
     found = sorted(uses.get(_name(path), ()))
     if len(found) <= SHOWN:
         return _some([f"`{one}`" for one in found])
-    rooms = Counter(one.partition("/")[0] for one in found)
-    return ", ".join(f"`{room}` ({count})" for room, count in rooms.most_common())
+    rooms: dict[str, list[str]] = {}
+    for one in found:
+        rooms.setdefault(one.partition("/")[0], []).append(one)
+    sizes = sorted(rooms.items(), key=lambda room: -len(room[1]))
+    return ", ".join(f"`{room}` ({len(own)})" if len(own) > 1 else f"`{own[0]}`" for room, own in sizes)
 
 
 def _some(names: list[str]) -> str:
@@ -339,18 +341,33 @@ def _name(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
 
 
-def _defined(path: Path) -> Iterator[str]:
-    """Public classes, functions and constants, in the order of the file."""
+def _defined(path: Path) -> Iterator[tuple[str, str]]:
+    """Public classes, functions and constants in the order of the file, as names and as they are told."""
     for node in _tree(path).body:
         match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                told = name + _types(node)
             case (
                 ast.ClassDef(name=name)
-                | ast.FunctionDef(name=name)
-                | ast.AsyncFunctionDef(name=name)
                 | ast.AnnAssign(target=ast.Name(id=name))
                 | ast.Assign(targets=[ast.Name(id=name)])
-            ) if not name.startswith("_"):
-                yield name
+            ):
+                told = name
+            case _:
+                continue
+        if not name.startswith("_"):
+            yield name, told
+
+
+def _types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """What enters and leaves, by the types alone; options and what they are made of are left out."""
+    enters = [_type(one.annotation) for one in function.args.args if one.annotation is not None]
+    return f"({', '.join(enters)})" + (f" → {_type(function.returns)}" if function.returns is not None else "")
+
+
+def _type(annotation: ast.expr) -> str:
+    text = ast.unparse(annotation).strip("'")
+    return text if len(text) <= LONGEST_TYPE else text[: LONGEST_TYPE - 1] + "…"
 
 
 def _uses() -> dict[str, set[str]]:
