@@ -64,13 +64,14 @@ class Crash:
         self.row.hit += watch.of(hit)
         self.row.others += watch.of(self.site.everywhere - hit)
 
-    def undisturbed(self) -> None:
-        """Every process is ready and every partition goes on. Raises HarnessError."""
+    def undisturbed(self) -> float:
+        """Every process is ready and every partition goes on: after how many seconds. Raises HarnessError."""
         self.fleet.await_ready(seconds=RECOVERED_S)
         self.traffic.check()
         watch = self.positions.watch()
         if not watch.settle(RECOVERED_S):
             raise HarnessError(f"after {self.row.kind!r}: {watch.lacking()}; {self.traffic.sent} events sent")
+        return max(watch.seconds.values())
 
     def worker(self, dice: random.Random) -> str:
         return dice.choice([name for name in self.fleet.names("worker") if name != EXTRA])

@@ -27,6 +27,9 @@ from tests.harness.verdict import SHOWN, Verdict, judge
 
 SLOWEST, FASTEST = 100.0, 2_000.0
 CALM_S = (0.5, 2.0)
+BEHIND_S = 10.0
+"""A machine whose workers are further behind than this is told fewer events a second: recoveries are measured, not how
+many it can take."""
 REST_S = 300.0 + max(SHIFTS_S)
 """What was appended behind a gap while a broker's clock was ahead waits until append times have come as far."""
 
@@ -148,13 +151,14 @@ def _strike_all(crash: Crash, result: Result, say: Say) -> None:
     began = time.monotonic()
     for row in result.rows:
         dice = random.Random(f"{result.plan.seed}/{row.number}")
-        crash.undisturbed()
+        slower = min(1.0, BEHIND_S / crash.undisturbed())
+        rate = result.plan.rate(crash.traffic.sent, result.plan.faults - row.number + 1)
+        crash.traffic.rate = max(SLOWEST, slower * rate)
         time.sleep(dice.uniform(*CALM_S))
         row.at_s = round(time.monotonic() - began, 1)
         crash.row = row
         KINDS[row.kind](crash, dice)
         say(f"{row.number:3} {row.kind:34} {row.detail:26} hit {_most(row.hit)}, others {_most(row.others)}")
-        crash.traffic.rate = result.plan.rate(crash.traffic.sent, result.plan.faults - row.number)
     crash.undisturbed()
 
 
