@@ -44,9 +44,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(hmx_pipeline.__file__).parent
 COMMANDS = typer.main.get_command(application())
 Row = tuple[str, ...]
-SHOWN = 5
+SHOWN, NAMES = 5, 8
 LONGEST_TYPE = 40
 """Names in a cell of the rooms' tables."""
+
+
+_FLOW = re.compile(r"(?:Enters|Leaves|Input|Output)\b[^:]{0,60}: .+?\.(?= [A-Z|]|$)")
 
 
 def table(head: Row, rows: Iterable[Row]) -> str:
@@ -316,14 +319,17 @@ def _most_used(path: Path, uses: Mapping[str, set[str]]) -> str:
     counts = {name: len(uses.get(f"{_name(path)}.{name}", ())) for name, _ in _defined(path)}
     told = [(name, text) for name, text in _defined(path) if counts[name] or not name.isupper()]
     told.sort(key=lambda one: (one[0].isupper(), -counts[one[0]]))
-    return _some([f"`{text}`" for _, text in told])
+    return _some([f"`{text}`" for _, text in told], NAMES)
 
 
 def _importers(path: Path, uses: Mapping[str, set[str]]) -> str:
-    """The modules that import one; of many those that are alone in their room, and how many the other rooms have."""
-    found = sorted(uses.get(_name(path), ()))
+    """The modules that import one, and what, if it is one name of several; of many those that are alone in their room,
+    and how many the other rooms have."""
+    found, names = sorted(uses.get(_name(path), ())), [name for name, _ in _defined(path)]
     if len(found) <= SHOWN:
-        return _some([f"`{one}`" for one in found])
+        taken = {one: [name for name in names if one in uses.get(f"{_name(path)}.{name}", ())] for one in found}
+        lone = {one: f": `{own[0]}`" for one, own in taken.items() if len(own) == 1 < len(names)}
+        return ", ".join(f"`{one}`{lone.get(one, '')}" for one in found)
     rooms: dict[str, list[str]] = {}
     for one in found:
         rooms.setdefault(one.partition("/")[0], []).append(one)
@@ -331,9 +337,9 @@ def _importers(path: Path, uses: Mapping[str, set[str]]) -> str:
     return ", ".join(f"`{room}` ({len(own)})" if len(own) > 1 else f"`{own[0]}`" for room, own in sizes)
 
 
-def _some(names: list[str]) -> str:
+def _some(names: list[str], most: int) -> str:
     """The first names, and how many there are besides; never one alone, which would be as long as its name."""
-    shown = names if len(names) == SHOWN + 1 else names[:SHOWN]
+    shown = names if len(names) == most + 1 else names[:most]
     return ", ".join(shown) + (f" and {len(names) - SHOWN} more" if len(shown) < len(names) else "")
 
 
@@ -392,7 +398,10 @@ def _told(path: Path, room: Path) -> bool:
 
 
 def _said(path: Path) -> str:
-    return first_sentence(ast.get_docstring(_tree(path)) or "")
+    """The first sentence of a module's docstring, and what it says enters and leaves."""
+    told = ast.get_docstring(_tree(path)) or ""
+    flows = _FLOW.findall(" ".join(told.split()))
+    return ". ".join([first_sentence(told), *(one.rstrip(".") for one in flows)])
 
 
 def layers() -> str:

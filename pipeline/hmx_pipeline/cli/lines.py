@@ -1,4 +1,7 @@
-"""Line reader: the lines of the files given to a command, and a progress bar over their bytes."""
+"""Line reader: the lines of the files given to a command, plain or gzip, and a progress bar over their bytes.
+
+Enters: paths, and `-` for standard input. Leaves: lines as bytes, each with the file that it is from.
+"""
 
 import gzip
 import sys

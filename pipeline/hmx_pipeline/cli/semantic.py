@@ -1,4 +1,4 @@
-"""`hmx semantic`: downloads the embedding model for semantic search."""
+"""`hmx semantic`: downloads the embedding model for semantic search, and prints its path."""
 
 import typer
 

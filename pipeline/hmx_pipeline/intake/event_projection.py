@@ -1,4 +1,4 @@
-"""Graph projection of typed events: fills the templates of an event type's row from its content.
+"""Graph projection of typed events, and what they state: fills the templates of an event type's row from its content.
 
 Input: a row's projection and the plain JSON values of an accepted event. Output: `Projected` with bounded texts, or
 None if it is empty. Of an unknown type, plain values and lists are kept by key, but not nested objects or secret names.

@@ -1,6 +1,7 @@
 """Redaction by secret names in settings, program text, command options, YAML and XML.
 
-A rule is tried for each secret word that the text contains.
+Input: a text. Output: the text without what stands under a secret name (`assigned`), and, for weak names such as `key`,
+without values that look like a secret (`unnamed`). A rule is tried for each secret word that the text contains.
 """
 
 import re

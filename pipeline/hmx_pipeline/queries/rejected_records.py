@@ -1,7 +1,8 @@
-"""Dead letters query: the newest rejected records as one tenant may see them, without secrets.
+"""Dead letters query: the newest rejected records of all tenants, or one by its place, without secrets.
 
-Enters: settings; a tenant. Leaves: `DeadLetter`s, and views for JSON. A letter is its tenant's if its value names the
-tenant, whatever key it came under; what names none is nobody's. Raises what reading Kafka raises.
+Enters: settings; a place. Leaves: `DeadLetter`s, each with the tenant whose it is, by which the route chooses, and
+views for JSON. A letter is its tenant's if its value names the tenant, whatever key it came under; what names none is
+nobody's. Raises what reading Kafka raises.
 """
 
 from contextlib import closing

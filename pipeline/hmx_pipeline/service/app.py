@@ -38,7 +38,7 @@ from hmx_pipeline.service.access import Access
 from hmx_pipeline.service.allowed_hosts import AllowedHosts, AllowedNames
 from hmx_pipeline.service.api_description import HIPPOCORTEX, DescribedApp, operation_id
 from hmx_pipeline.service.body import Bodies
-from hmx_pipeline.service.completeness_header import REPORTED, CompletenessHeader
+from hmx_pipeline.service.completeness_header import REPORTED, CompletenessCache
 from hmx_pipeline.service.event_log import EventLog
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex import answer_envelope, capture, learn, synthesize, usage
@@ -108,7 +108,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.store = store
-    app.state.completing = CompletenessHeader(store)
+    app.state.completing = CompletenessCache(store)
     app.state.erased = TtlCache(lambda: Erasures(erasure_marks(kafka, settings.topic_prefix)), KEPT_S)
     app.state.damaged = TtlCache(store.damaged, KEPT_S)
     app.state.letters = TtlCache(

@@ -1,6 +1,8 @@
 """Completeness header `X-HMX-Memory-Complete`: whether memory is fully loaded, on every answer from memory.
 
-The header is at most a second old; a pack states its own completeness. Without Redis the header is left out.
+Enters: a request. Leaves: the tenant's completeness, which `service/request_metrics` writes as the header. It is read
+from memory at most once a second, by a dependency of the routes, and not from what the answer has read; a pack states
+its own completeness. Without Redis the header is left out.
 """
 
 from contextlib import suppress
@@ -19,7 +21,7 @@ COMPLETE: Final = "memory_complete"
 KEPT_S: Final = 1.0
 
 
-class CompletenessHeader(TtlCache[Completeness | None]):
+class CompletenessCache(TtlCache[Completeness | None]):
     """TTL cache of the completeness; None if Redis does not answer."""
 
     def __init__(self, store: Store) -> None:
@@ -36,7 +38,7 @@ def _asked(store: Store) -> Completeness | None:
 
 
 async def reported(request: Request) -> None:
-    known: CompletenessHeader = request.app.state.completing
+    known: CompletenessCache = request.app.state.completing
     whole = await known.get()
     request.scope[COMPLETE] = None if whole is None else whole.complete
 

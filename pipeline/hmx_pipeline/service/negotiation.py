@@ -1,6 +1,8 @@
 """Version negotiation: the HTTP header `X-HMX-Version`, or the WebSocket subprotocol (HMX-V).
 
-Without either, HMX-1.0 applies. Raises ProblemError for another major version. Every native answer names its version.
+Enters: a request's header, by the dependency `NEGOTIATED` of all native routes. Leaves: nothing, or a WebSocket's
+subprotocol. Raises ProblemError for another major version. Without either, HMX-1.0 applies. Every native answer names
+its version.
 """
 
 from typing import Annotated, Final

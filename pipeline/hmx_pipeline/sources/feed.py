@@ -1,6 +1,7 @@
 """Feed: takes messages from a queue, appends each to `hmx.events.v1` unchanged, and acknowledges it once Kafka has it.
 
-A crash in between repeats messages and loses none; the pipeline recognises repeated events by their ids.
+Enters: a `Source` of messages. Leaves: records, and a report with what was refused because it is too large. A crash in
+between repeats messages and loses none; the pipeline recognises repeated events by their ids.
 """
 
 import logging

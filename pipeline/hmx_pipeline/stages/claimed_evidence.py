@@ -1,5 +1,8 @@
 """Claims in the patterns stage: which contributions come from sessions that got their subject late, and which rulings
 rest on which contributions. Both follow the state, so a claim finds the rulings before it, and a ruling its claims.
+
+Enters: changes of contributions and rulings. Leaves, through the maps of `stages/pattern_state`: when a contribution
+was claimed, and the patterns whose rulings rest on one.
 """
 
 from collections.abc import Iterable, Mapping
