@@ -72,7 +72,7 @@ def test_what_is_counted_is_what_is_remembered(seed: int, events: int) -> None:
 def test_all_that_sessions_remember_is_bounded_and_no_tenant_within_its_share_loses_any_of_it(seed: int) -> None:
     dice = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hmx_pipeline.stages.sessions.PARTITION_SESSION_BYTES", BOUND)
+        patch.setattr("hmx_pipeline.stages.session_releasing.PARTITION_SESSION_BYTES", BOUND)
         quiet = [sized(f"quiet-{n}", k, "quiet", 300) for n in range(5) for k in range(4)]
         loud = [sized(f"loud-{n}", k, dice.choice(("loud", "noisy")), 2_000) for n in range(40) for k in range(6)]
         records = log([(10 * n, item) for n, item in enumerate([*quiet, *dice.sample(loud, len(loud))])])
@@ -97,7 +97,7 @@ def test_all_that_sessions_remember_is_bounded_and_no_tenant_within_its_share_lo
 
 
 def test_who_gives_way_does_not_depend_on_batches_and_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hmx_pipeline.stages.sessions.PARTITION_SESSION_BYTES", BOUND)
+    monkeypatch.setattr("hmx_pipeline.stages.session_releasing.PARTITION_SESSION_BYTES", BOUND)
     for seed in range(3):
         dice, records = random.Random(seed), talk(random.Random(seed), 600)
         whole = run(sessions_fold, records)

@@ -98,7 +98,7 @@ def test_memory_is_flat_over_a_session_of_a_million_events() -> None:
 @pytest.mark.slow
 def test_memory_is_flat_over_new_sessions_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand a second; the bound is lowered so that the run soon comes to it."""
-    monkeypatch.setattr("hmx_pipeline.stages.sessions.SESSIONS_LIVE", 10_000)
+    monkeypatch.setattr("hmx_pipeline.stages.session_releasing.SESSIONS_LIVE", 10_000)
     run, samples = Run(sessions_fold), 10
     run.through(new_sessions(100_000), samples, 100_000 // samples)
     assert run.executor.counts["session_forgotten_early"] == 100_000 - 10_000

@@ -34,7 +34,7 @@ def test_one_session_more_than_a_partition_remembers_ends_the_longest_silent_one
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unbounded = run(sessions_fold, crowd(1))
-    monkeypatch.setattr("hmx_pipeline.stages.sessions.SESSIONS_LIVE", 10)
+    monkeypatch.setattr("hmx_pipeline.stages.session_releasing.SESSIONS_LIVE", 10)
     bounded = run(sessions_fold, crowd(1))
     assert len(live(unbounded)) == 40
     assert len(live(bounded)) == 10 < len(live(unbounded))
@@ -48,7 +48,7 @@ def test_one_session_more_than_a_partition_remembers_ends_the_longest_silent_one
 
 
 def test_who_is_forgotten_does_not_depend_on_batches_and_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hmx_pipeline.stages.sessions.SESSIONS_LIVE", 10)
+    monkeypatch.setattr("hmx_pipeline.stages.session_releasing.SESSIONS_LIVE", 10)
     for seed in range(3):
         dice, whole = random.Random(seed), run(sessions_fold, crowd(seed))
         cut = run(sessions_fold, crowd(seed), cut=lambda left, dice=dice: dice.randint(1, min(left, 40)), restores=True)
@@ -65,7 +65,7 @@ def two_tenants(seed: int) -> list[LogRecord]:
 
 
 def test_a_tenant_at_its_share_takes_no_other_tenants_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hmx_pipeline.stages.sessions.SESSIONS_LIVE", 10)
+    monkeypatch.setattr("hmx_pipeline.stages.session_releasing.SESSIONS_LIVE", 10)
     for seed in range(3):
         ran = run(sessions_fold, two_tenants(seed))
         assert {f"s/quiet/quiet-{n}" for n in range(3)} <= live(ran), "silent longest, and no reason to go"
@@ -78,7 +78,7 @@ def test_a_tenant_at_its_share_takes_no_other_tenants_place(monkeypatch: pytest.
 
 
 def test_a_new_tenant_has_a_place_though_another_has_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hmx_pipeline.stages.sessions.SESSIONS_LIVE", 10)
+    monkeypatch.setattr("hmx_pipeline.stages.session_releasing.SESSIONS_LIVE", 10)
     loud = [event(f"loud-{n}", 0, tenant_id="loud") for n in range(20)]
     late = [event(f"late-{n}", 0, tenant_id="late") for n in range(20)]
     ran = run(sessions_fold, log([(n, item) for n, item in enumerate([*loud, *late])]))
@@ -89,7 +89,7 @@ def test_a_new_tenant_has_a_place_though_another_has_them_all(monkeypatch: pytes
 def test_all_that_waits_in_a_partition_is_bounded_and_who_has_most_of_it_waits_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hmx_pipeline.stages.sessions.PARTITION_WAITING_BYTES", MB)
+    monkeypatch.setattr("hmx_pipeline.stages.session_releasing.PARTITION_WAITING_BYTES", MB)
     text = {"role": "user", "text": "x" * 40_000}
     quiet = [event("quiet", n, tenant_id="quiet", content=text) for n in range(1, 5)]
     loud = [event(f"loud-{n}", k, tenant_id="loud", content=text) for n in range(20) for k in range(1, 6)]

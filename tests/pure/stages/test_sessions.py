@@ -15,7 +15,7 @@ from hmx_pipeline.contracts.limits import RECENT_IDS, SEGMENT_IDLE_MS, SESSION_F
 from hmx_pipeline.contracts.rejections import NewerRecordError
 from hmx_pipeline.contracts.retention import Retention
 from hmx_pipeline.intake.control_records import archive, barrier, importing, rerouted_from, retaining
-from hmx_pipeline.stages import segmenting, sessions
+from hmx_pipeline.stages import segmenting, session_releasing
 from hmx_pipeline.topology import EVIDENCE
 from tests.support.evidence import gift_of
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
@@ -448,7 +448,7 @@ def test_content_that_mining_cannot_take_is_released_all_the_same_and_counted(mo
     def hostile(*_: Any) -> Any:
         raise IndexError("content that nobody thought of")
 
-    monkeypatch.setattr(sessions, "step_of", hostile)
+    monkeypatch.setattr(session_releasing, "step_of", hostile)
     unseen = ran(*stamped(conversation()), after=[barrier_record(50, offset=7)])
     assert (len(unseen.released), unseen.counts["step_not_mined"]) == (7, 7)
     monkeypatch.undo()
