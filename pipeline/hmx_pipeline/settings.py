@@ -1,6 +1,8 @@
 """Every setting, read once from the environment (`HMX_…`), else from the local stack that runs here, else a default.
 
-A secret may stand in a file: `HMX_…_FILE` names it. No secret is part of a setting's repr.
+Enters: environment variables, the files that they name, and the `stack.json` of a running local stack. Leaves: an
+immutable `Settings`. Raises SettingsError, which names every wrong value. A secret may stand in a file: `HMX_…_FILE`
+names it. No secret is part of a setting's repr.
 """
 
 import hashlib

@@ -1,9 +1,11 @@
 """Growth: copies the log into a generation with more partitions (`hmx topics grow`). A generation is a topic prefix.
 
-Each new partition gets a part of one old partition, in its order, so the order within a session stays. Everything else
-is folded from the copy by the generation's own workers. A transaction holds records and how far the copy has come, so
-a run that died goes on where it was. Only what the old workers have processed is copied: of a rerouted event its copy
-is in the log then, and is taken for it.
+Enters: settings, a new prefix, a number of partitions. Leaves: the generation's topics with the copied log, and a
+`Growth`: what was copied, what was left out, what is still to come. Each new partition gets a part of one old
+partition, in its order, so the order within a session stays. Everything else is folded from the copy by the
+generation's own workers. A transaction holds records and how far the copy has come, so a run that died goes on where it
+was. Only what the old workers have processed is copied: of a rerouted event its copy is in the log then, and is taken
+for it.
 
 Append times stay in the first run: the topic takes them, and workers refuse it until then. Later runs bring what has
 come since, as if it had been sent then. Raises GrowthError, TopicsError, KafkaException.

@@ -1,6 +1,7 @@
 """Report of one events partition: outcomes, violations, and what is still open about misrouted records.
 
-Filled by `partition_conservation`, read by the reports on top of it.
+Enters: outcomes and violations, from `audit/partition_conservation`. Leaves: counts and the first 1,000 violations, for
+the reports on top of it.
 """
 
 from collections import Counter

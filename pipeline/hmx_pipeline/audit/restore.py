@@ -1,8 +1,9 @@
 """Restore: a backup's records in empty topics, each at the offset that it had (`hmx restore`).
 
-Positions, origins and receipts name records by their offsets, so these must stay. Offsets without a record, which
-transaction markers and compaction leave, are filled: one by the marker of a transaction, more by an aborted
-transaction, which no reader sees. Raises BackupError, TopicsError, KafkaException.
+Enters: settings, and a folder that `audit/backup` wrote. Leaves: filled topics, the `Manifest`, and the topics whose
+retention is off. Positions, origins and receipts name records by their offsets, so these must stay. Offsets without a
+record, which transaction markers and compaction leave, are filled: one by the marker of a transaction, more by an
+aborted transaction, which no reader sees. Raises BackupError, TopicsError, KafkaException.
 """
 
 import time

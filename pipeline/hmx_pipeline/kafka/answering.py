@@ -1,6 +1,7 @@
 """Whether Kafka answers now, for readiness and for the metric that alerts on an outage.
 
-Lag does not tell: the end of a topic stays as it was last known. So a broker is asked, at most once in KEPT_S.
+Enters: a client and a topic. Leaves: why the topic can't be used now, or None, and the metric `hmx_kafka_answers`. Lag
+does not tell: the end of a topic stays as it was last known. So a broker is asked, at most once in KEPT_S.
 """
 
 import logging

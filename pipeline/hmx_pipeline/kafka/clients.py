@@ -1,6 +1,9 @@
 """Kafka client configurations, and reading a whole partition.
 
-All readers are read_committed. Offsets have gaps (transaction markers), so nothing relies on consecutive offsets.
+Enters: a `KafkaProfile`. Leaves: configurations, producers, a `Cluster` that knows topic ids and offsets, and a
+partition's committed records between two offsets. Raises KafkaUnreachableError, KafkaException, and TimeoutError for a
+read that is stuck. Readers are read_committed unless told otherwise. Offsets have gaps (transaction markers), so
+nothing relies on consecutive offsets.
 """
 
 import time

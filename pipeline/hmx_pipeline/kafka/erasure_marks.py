@@ -1,4 +1,8 @@
-"""Reads all marks of `hmx.erasures.v1`, which are few. Leaves out what is no mark; raises what reading Kafka raises."""
+"""Erasure marks: reads all records of `hmx.erasures.v1`, which are few.
+
+Enters: a `KafkaProfile`, the topics' prefix. Leaves: `ErasureMark`s, without what is no mark. Raises what reading Kafka
+raises.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing

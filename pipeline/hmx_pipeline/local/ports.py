@@ -1,4 +1,7 @@
-"""Free TCP ports of this machine: random ones, or those of the last run."""
+"""Free TCP ports of this machine: random ones, or those of the last run.
+
+Enters: a folder and how many. Leaves: ports from 20000 to 32000 that are free now, noted in the folder's file `ports`.
+"""
 
 import random
 import socket

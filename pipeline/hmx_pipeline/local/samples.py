@@ -1,7 +1,8 @@
 """Sample sessions: three weeks of two imaginary teams and their agents, about 600 events.
 
 `samples.ndjson` holds one record per line in publishing order: some out of order, some duplicated, one gap, and some
-invalid. `EXPECTED` holds their expected outcomes. `python -m hmx_pipeline.local.samples > sessions.ndjson` writes them.
+invalid. `python -m hmx_pipeline.local.samples > sessions.ndjson` writes them. Leaves: the records as bytes, and in
+`EXPECTED` their outcomes.
 """
 
 import sys

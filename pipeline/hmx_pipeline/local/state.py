@@ -1,6 +1,7 @@
 """State folder of a local stack: its lock file, `stack.json` and `control.key`.
 
-The lock ends with the process that holds it, also after a crash.
+Enters: a folder. Leaves: the pid of the process that runs a stack there, the stack's addresses, and its control key.
+Raises StackError if the folder can't be made. The lock ends with the process that holds it, also after a crash.
 """
 
 import fcntl

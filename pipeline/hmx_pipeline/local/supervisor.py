@@ -1,7 +1,8 @@
 """Supervisor: starts components stage by stage, restarts those that exit with backoff, stops them in reverse.
 
-Components of one stage start together; the next stage starts when all are ready. `start` raises StackError if a
-component does not become ready, after stopping everything.
+Enters: `Component`s by stage (of starting, not of the pipeline), and a folder for logs. Leaves: running `Process`es,
+whose changes `on_change` is told. Components of one stage start together; the next stage starts when all are ready.
+`start` raises StackError if a component does not become ready, after stopping everything.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""glibc malloc settings that let a process with many threads return freed memory.
+"""Memory of a process: glibc malloc settings that return freed memory, and a garbage collector that runs seldom.
 
 glibc keeps a heap per allocating thread, up to eight per core, each at its peak size. A Kafka client has one thread per
 broker. Other C libraries need no settings.

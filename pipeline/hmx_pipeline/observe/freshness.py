@@ -1,7 +1,8 @@
 """Consumer lag of a reader, in records and in seconds. Pure.
 
-The append time of an unread record is unknown. Its upper bound is the time of the last record read, or the last moment
-when nothing was left to read.
+Input: a reader's position, the end of the log, and times (ms) before the oldest unread record. Output: `Behind`, and
+whether each lag is within a bound in seconds. The append time of an unread record is unknown. Its upper bound is the
+time of the last record read, or the last moment when nothing was left to read.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,9 @@
 """Health server: `/livez`, `/startupz`, `/readyz` and `/metrics` of a process without a web framework.
 
-Live: it makes progress or is idle. Started: it has restored its state and works. Ready: its output is fresh enough. Any
-Host header is accepted, since nothing here belongs to a tenant or can be changed.
+Enters: a `Health`, an address and a port. Leaves: 200 or 503 with a reason in a few lines, and metrics as text. Raises
+SettingsError if it can't listen there. Live: it makes progress or is idle. Started: it has restored its state and
+works. Ready: its output is fresh enough. Any Host header is accepted, since nothing here belongs to a tenant or can be
+changed.
 """
 
 import logging

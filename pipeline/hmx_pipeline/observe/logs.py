@@ -1,7 +1,8 @@
 """Logging: one line per record on standard error, with its place and without any payload or secret.
 
-A line names its place (`at`): stage, topic, partition, offset, tenant, session, where known. It never holds a payload
-or secret: a foreign exception might quote one, so only its type and code lines are logged.
+Enters: log records of all libraries, with `extra=at(…)`. Leaves: JSON lines, or text on a terminal. A line names its
+place (`at`): stage, topic, partition, offset, tenant, session, where known. It never holds a payload or secret: a
+foreign exception might quote one, so only its type and code lines are logged.
 """
 
 import json

@@ -1,7 +1,9 @@
 """Shutdown: the signals that stop a process, the deadline that ends it, what starts in place of one that ended itself.
 
-The deadline is for a process that still waits for an answer after it was told to stop. A hard end is safe: the next
-owner aborts the open transaction, Redis changes are atomic, and clients resend what was not acknowledged.
+Enters: SIGTERM or SIGINT. Leaves: a `threading.Event` that is set; a process that still runs after 9.5 s ends with exit
+code 0, or starts anew. The deadline is for a process that still waits for an answer after it was told to stop. A hard
+end is safe: the next owner aborts the open transaction, Redis changes are atomic, and clients resend what was not
+acknowledged.
 """
 
 import logging

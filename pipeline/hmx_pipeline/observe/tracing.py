@@ -1,7 +1,8 @@
 """OpenTelemetry tracing, enabled by HMX_OTLP_ENDPOINT: one span per step and producer's trace.
 
-Spans are sent in the background by OTLP over HTTP; if the collector is down, spans are dropped. Raises SettingsError if
-the packages of the extra `otel` are missing.
+Enters: a step's name, the traceparents of its records, and when it began (ns). Leaves: spans; no tracer if no endpoint
+is set. Spans are sent in the background by OTLP over HTTP; if the collector is down, spans are dropped. Raises
+SettingsError if the packages of the extra `otel` are missing.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,8 @@
-"""Context pack query: plans a retrieval, fetches from Redis, assembles the pack."""
+"""Context pack query: plans a retrieval, fetches from Redis, assembles the pack.
+
+Enters: a `PackRequest`. Leaves: a `ContextPack` with the time that it took; of a pack, the capture that tells what it
+has shown. Raises StoreUnavailableError.
+"""
 
 import time
 

@@ -1,4 +1,8 @@
-"""Encoding tag of a capture: compares its text with memory, and adds what that says to its payload."""
+"""Encoding tag of a capture: whether memory already holds the like of its text (`redundant`, `reinforcing`, `novel`).
+
+Enters: a capture as JSON, its tenant and subject. Leaves: the capture with `encoding` in its payload, or as it was if
+it has no text or memory does not answer.
+"""
 
 from typing import Final
 

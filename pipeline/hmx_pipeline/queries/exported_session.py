@@ -1,6 +1,8 @@
-"""The events of one session as they were sent, from the episodes topic; what is erased or forgotten is left out.
+"""The events of one session as they were sent, but without secrets, from the episodes topic; erased or forgotten ones
+are left out.
 
-Raises what reading Kafka raises.
+Enters: a tenant and a session. Leaves: events as JSON objects, in the order of their release. Raises what reading Kafka
+raises.
 """
 
 from collections.abc import Iterator

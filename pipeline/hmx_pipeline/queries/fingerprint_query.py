@@ -1,4 +1,7 @@
-"""Fingerprint query: reads what a tenant or one of its agents has learnt from Redis and makes a fingerprint (HMX-F)."""
+"""Fingerprint query: reads from Redis what a tenant or one of its agents has learnt, and makes a fingerprint (HMX-F).
+
+Enters: a tenant, a `Tier`, an agent or none. Leaves: a `Fingerprint`. Raises StoreUnavailableError.
+"""
 
 from hmx_pipeline.contracts.fingerprint import Fingerprint, Tier
 from hmx_pipeline.fingerprints.make import fingerprint

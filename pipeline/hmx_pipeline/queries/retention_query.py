@@ -1,6 +1,8 @@
 """Retention query: what a tenant's policies would take by now, and the count policy applied by an event in the log.
 
-Raises what reading Kafka and Redis raises, and what appending a control record raises.
+Enters: a tenant, and policies to try or none. Leaves: a `RetentionPlan` with counts by policy and kind; or a control
+record with the time (ms) before which sessions leave. Raises what reading Kafka and Redis raises, and what appending a
+control record raises.
 """
 
 import time

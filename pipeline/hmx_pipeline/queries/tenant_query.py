@@ -1,7 +1,8 @@
 """Tenant query: what operators have set for a tenant, since when and by whom.
 
-The log knows who and when as long as its retention lasts; what is older is known from the state and from the marks of
-the retention. Raises what reading Kafka raises.
+Enters: a tenant. Leaves: a `TenantSetting` for each setting, also for one that nobody has set. The log knows who and
+when as long as its retention lasts; what is older is known from the state and from the marks of the retention. Raises
+what reading Kafka raises.
 """
 
 from collections.abc import Callable, Iterator, Mapping

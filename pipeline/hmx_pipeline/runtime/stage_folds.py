@@ -1,6 +1,7 @@
 """Fold factories of both stages, from the settings and the topics' partition counts.
 
-Raises what reading Kafka raises. Worker and replay share them, so that both fold alike.
+Enters: settings and a `Cluster`. Leaves: for each stage's name a function that makes its fold. Raises what reading
+Kafka raises. Worker and replay share them, so that both fold alike.
 """
 
 from hmx_pipeline.kafka.clients import Cluster

@@ -1,5 +1,8 @@
 """One source partition's transactions: fence, restore, commit, abort.
 
+Enters: an executor, the `Effects` of a part, the next offset to read. Leaves: committed records in the output and state
+topics; at a restore, a `RestoredState` with the offset to continue at.
+
 One transaction per batch holds the outputs, the changed state and the next position, so they happen together or not at
 all. The transactional id belongs to the partition: whoever fences last owns it, and a zombie's commit fails.
 Every call blocks; the worker makes them in a thread pool, one at a time per partition.

@@ -1,4 +1,7 @@
-"""API description: the service's OpenAPI document, with stable operation ids and an example of each body."""
+"""API description: the service's OpenAPI document, with stable operation ids and an example of each body.
+
+Enters: the application's routes. Leaves: the document at `/openapi.json`, with ids that generated clients call.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

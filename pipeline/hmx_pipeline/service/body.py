@@ -1,4 +1,8 @@
-"""Request bodies: media type, size limits, and parsing large ones in a thread."""
+"""Request bodies: media type, size limits, and parsing large ones in a thread.
+
+Enters: a request, with the media types and the number of bytes that its route takes. Leaves: the body as bytes, or a
+model of it. Raises ProblemError: wrong type, too large, too much held at once, not valid.
+"""
 
 import zlib
 from collections import Counter

@@ -1,6 +1,7 @@
-"""Operators' decisions that a route appends to the log: what keeps one out of it becomes a problem.
+"""Errors of the routes that append an operator's decision to the log, as problems of the HTTP API.
 
-Raises ProblemError.
+Enters: SettingsError (no control key) or TopicsError, from the route's block. Leaves: ProblemError, which says that the
+route is not offered, or that Kafka is unavailable.
 """
 
 from collections.abc import Iterator

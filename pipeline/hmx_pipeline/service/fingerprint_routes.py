@@ -1,7 +1,7 @@
 """`POST /v1/hmx/fingerprints` and `/import`: exports and imports what a tenant or agent has learnt (HMX-F).
 
-Export enters a tier and an agent, and leaves the fingerprint of current memory. Import enters a fingerprint, and leaves
-the patterns whose events are now in the log.
+Enters: for an export a tier and an agent, for an import a fingerprint. Leaves: the fingerprint of current memory, or
+the imported patterns, whose events are then in the log.
 """
 
 from typing import Annotated, Any, Final

@@ -1,8 +1,8 @@
 """`GET /v1/hmx/knowledge`, `POST /v1/hmx/knowledge/{id}/confirm`, `correct` and `retract`, and
 `POST /v1/hmx/artifacts/{id}/archive`.
 
-The list enters filters and leaves a page of records. What was decided is an event in the log: it is in memory soon
-after the answer.
+Enters: filters; or an id and what is decided on it. Leaves: a page of records; or the decision as an event in the log,
+which is in memory soon after the answer.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,8 @@
-"""Service process: starts without waiting for Kafka or Redis, and runs until it is told to stop."""
+"""Service process: starts without waiting for Kafka or Redis, and runs until it is told to stop.
+
+Enters: settings. Leaves: a process in which uvicorn serves `service/app`. Raises SettingsError, also if Redis may evict
+keys, and SystemExit if the port is taken.
+"""
 
 import asyncio
 import logging

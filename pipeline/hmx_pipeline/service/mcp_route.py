@@ -1,6 +1,8 @@
 """`POST /mcp`: the tools of `hmx-mcp` over Streamable HTTP, for the tenant and subject of the request's key.
 
-Each tool asks this service's own routes with the request's own key: so it may do just what the key may do over HTTP.
+Enters: a message of MCP, as JSON-RPC. Leaves: the answer of `hmx-mcp`'s server, or 202 for a notification. Raises
+ProblemError if its SDK is not installed. Each tool asks this service's own routes with the request's own key: so it may
+do just what the key may do over HTTP.
 """
 
 from datetime import UTC, datetime

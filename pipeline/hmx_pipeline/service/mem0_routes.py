@@ -1,8 +1,10 @@
 """mem0's routes (`/v1/memories/`, `/v3/memories/…`), so that its clients reach this memory: add, search, list, delete.
 
-Messages become events, so what is added is found once it is learnt. A memory is a knowledge record or an artifact: to
-delete it is to retract or archive it, and to delete all of a user is to erase the user. `user_id` is the subject; a key
-that is bound to a subject needs none, and opens no other. `app_id` stands for `agent_id` where no agent is named.
+Enters: messages, a question, filters or an id, in mem0's form. Leaves: answers in mem0's form, and events, rulings and
+erasures in the log. Messages become events, so what is added is found once it is learnt. A memory is a knowledge record
+or an artifact: to delete it is to retract or archive it, and to delete all of a user is to erase the user. `user_id` is
+the subject; a key that is bound to a subject needs none, and opens no other. `app_id` stands for `agent_id` where no
+agent is named.
 """
 
 from datetime import UTC, datetime

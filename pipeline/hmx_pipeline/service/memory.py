@@ -1,4 +1,8 @@
-"""Memory routes under `/v1/hmx`: context packs, and every source that a pack or an artifact names (HMX-C §1)."""
+"""Memory routes under `/v1/hmx`: context packs, and every source that a pack or an artifact names (HMX-C §1).
+
+Enters: a question with a token budget (`PackRequest`), filters, or an id. Leaves: a `ContextPack`, a page, or the
+stored record as JSON, as the subject of the request's key may see it. Raises ProblemError.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence

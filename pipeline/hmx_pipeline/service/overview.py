@@ -1,7 +1,8 @@
 """`GET /v1/hmx/overview` and stage tables: the data of `hmx status` and `hmx table` over HTTP.
 
-Read on request from Kafka, Redis and the processes, cached for a few seconds, and bounded. Any service process can
-answer.
+Enters: for all but the overview a tenant; for tables a sort order and a limit. Leaves: lag, outcomes and processes over
+all tenants; a tenant's counts, subjects, sessions and patterns. Read on request from Kafka, Redis and the processes,
+cached for a few seconds, and bounded. Any service process can answer.
 """
 
 import asyncio

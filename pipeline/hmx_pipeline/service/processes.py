@@ -1,8 +1,10 @@
 """Several service processes on one port: `hmx serve --processes N`.
 
-The parent listens and answers nobody: its children inherit the socket, and whoever has time takes the next connection.
-Child n also listens on HMX_SERVICE_PORT + n, where Prometheus finds its own metrics, and where a proxy may send each
-tenant to the same process always, so that only that one keeps the tenant's view. Children end with their parent.
+Enters: settings, and how many. Leaves: child processes, and at the end the exit code: 1 if a child can't run. Raises
+SettingsError if a port can't be had. The parent listens and answers nobody: its children inherit the socket, and
+whoever has time takes the next connection. Child n also listens on HMX_SERVICE_PORT + n, where Prometheus finds its own
+metrics, and where a proxy may send each tenant to the same process always, so that only that one keeps the tenant's
+view. Children end with their parent.
 """
 
 import logging

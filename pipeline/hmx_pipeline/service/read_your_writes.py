@@ -1,7 +1,9 @@
 """Read your writes: an append returns a token; a pack requested with it waits until memory holds the events.
 
-A token names two events per session: the highest in session order, and the last appended, because a producer's sequence
-may restart. Raises ProblemError for an invalid token, or if memory does not hold the events in time.
+Enters: the appended events in order; later the token, as `after`. Leaves: the token as text, or a wait that ends once
+memory holds the token's events. A token names two events per session: the highest in session order, and the last
+appended, because a producer's sequence may restart. Raises ProblemError for an invalid token, or if memory does not
+hold the events in time.
 """
 
 import asyncio

@@ -1,4 +1,8 @@
-"""Request middleware: metrics, timing, common headers, and an answer for uncaught exceptions."""
+"""Request middleware: metrics, timing, common headers, and an answer for uncaught exceptions.
+
+Enters: each HTTP request or WebSocket. Leaves: its answer with headers of version, rate limit and completeness, a
+problem instead of an uncaught exception, and counts and times by route.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,8 @@
-"""Service routes without a tenant: health checks, metrics, versions, schemas."""
+"""Service routes without a tenant: health checks, metrics, versions, schemas.
+
+Enters: the checks of `service/app`, cached for some seconds; no key is needed. Leaves: 200, or 503 with the check that
+failed and why; metrics as text; schemas as JSON.
+"""
 
 import asyncio
 import logging

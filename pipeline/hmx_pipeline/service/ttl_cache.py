@@ -1,7 +1,8 @@
 """TTL cache of one expensive value: concurrent callers share a single computation.
 
-The value lives for `kept_s` seconds, or `times` its computation time if that is longer. Exceptions reach all waiting
-callers and are not cached.
+Enters: a function that may block. Leaves: its value, computed in a thread, for all that wait. The value lives for
+`kept_s` seconds, or `times` its computation time if that is longer. Exceptions reach all waiting callers and are not
+cached.
 """
 
 import asyncio

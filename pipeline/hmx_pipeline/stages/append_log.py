@@ -1,8 +1,9 @@
 """Append log: an append-only list in the state, read by index and id, and trimmed at its start.
 
-It holds what a session has released lately. It is written in blocks, one per batch that appended to it, so a batch of
-many events costs one record. A block is deleted when all its items are trimmed. An unused log is packed: its items are
-bytes, and it must be unpacked before any other call.
+Enters: a session's released events in order, or their stored blocks. Leaves: events by index or event id, and the
+blocks to write and to delete, which `stages/state_tx` puts among the state's changes. A log is written in blocks, one
+per batch that appended to it, so a batch of many events costs one record. A block is deleted when all its items are
+trimmed. An unused log is packed: its items are bytes, and it must be unpacked before any other call.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,8 @@
-"""Events on their way through a session's reorder window, and their stored form while they wait."""
+"""Events on their way through a session's reorder window, and their stored form while they wait.
+
+Enters: an `Accepted` event with its offset, append time (ms) and traceparent. Leaves: a `BufferedEvent` with the time
+(ms) until which it may wait, and the same `Arrival` again once it is released.
+"""
 
 import msgspec
 import orjson

@@ -1,4 +1,9 @@
-"""Dead letters: the rejected record as it came, with headers for the reason and the origin."""
+"""Dead letters: the rejected record as it came, with headers for the reason and the origin.
+
+Enters: a `Record` that a stage rejected, and the `Rejection`. Leaves: an `Output` for the same partition of the dead
+letter topic; of a record that is too large, unreadable or erased, or whose output Kafka refused, only the pipeline's
+headers.
+"""
 
 from typing import Final
 

@@ -1,7 +1,9 @@
 """Index from the normal forms in contributions (`touches`) to patterns: which statements an ending can reach.
 
-It is a function of the maps. A form that too many patterns list is a common word and no name, so it reaches none. This
-bounds how many patterns one ending schedules.
+An ending is a message that says that a value no longer holds. Enters: each change of a contribution (old, new), with
+its pattern's key. Leaves: the keys of the patterns that are compiled with an ending. The index is a function of the
+contributions. A form that too many patterns list is a common word and no name, so it reaches none. This bounds how many
+patterns one ending schedules.
 """
 
 from collections import Counter

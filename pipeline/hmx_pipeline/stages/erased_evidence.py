@@ -1,9 +1,11 @@
 """Erasures in the patterns stage: what they leave of operators' rulings, in whatever order partitions come together.
 
-A ruling and what it rests on come from different partitions of the events topic, and each partition has its own mark of
-an erasure. So nothing here asks what evidence is there. The marks of the tenant's own partition, which is also that of
-its rulings, tell what goes with the tenant or subject that it is about. The ids of what was erased, whichever partition
-tells, are taken from the sources of corrections, which alone carry text.
+Enters: marks of erasures (`ErasureMark`), and rulings. Leaves: what is left of each ruling, None if nothing is, and the
+state records by which an erasure is remembered. A ruling and what it rests on come from different partitions of the
+events topic, and each partition has its own mark of an erasure. So nothing here asks what evidence is there. The marks
+of the tenant's own partition, which is also that of its rulings, tell what goes with the tenant or subject that it is
+about. The ids of what was erased, whichever partition tells, are taken from the sources of corrections, which alone
+carry text.
 """
 
 from collections.abc import Iterator, Sequence, Set

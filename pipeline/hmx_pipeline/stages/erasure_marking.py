@@ -1,8 +1,10 @@
-"""Erasure marking: names what the sessions stage holds of the erased, and tells readers; sessions.py forgets it.
+"""Erasure marking: names what the sessions stage holds of the erased, and tells readers; `stages/sessions` forgets it.
 
-Each partition of the events topic gets the erasure. It passes it on as a mark, with the sessions that it held itself:
-to the erasures topic for readers, and to the tenant's evidence, whose contributions it ends. A tenant's retention goes
-the same way: at midnight of the log's clock its cuts rise, and what was before them is forgotten.
+Enters: an `Erasure` or a `Retention` from a signed control record. Leaves: an `ErasureMark` in the erasures and
+evidence topics; the sessions and waiting events to forget; whether an event that comes only now is erased. Each
+partition of the events topic gets the erasure. It passes it on as a mark, with the sessions that it held itself: to the
+erasures topic for readers, and to the tenant's evidence, whose contributions it ends. A tenant's retention goes the
+same way: at midnight of the log's clock its cuts rise, and what was before them is forgotten.
 """
 
 from collections.abc import Container, Mapping

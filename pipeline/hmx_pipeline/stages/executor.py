@@ -1,9 +1,11 @@
 """The partition executor: runs a fold record by record, fires timers, and cuts batches into transactions.
 
-The output does not depend on how records are cut into batches. Before each record: clock = max(clock, append time), due
-timers fire in (deadline, key) order, then the record is folded. Work in turns is finished as soon as it has begun,
-before anything else. Between timers and between turns a batch can be cut into parts, each a transaction; the next part
-goes on with the same record and clock.
+Enters: `Record`s of one source partition in offset order; at a restore, records of the state topic. Leaves: `Part`s,
+each the content of one transaction: outputs, records for the log itself, changed state records and counts. Raises
+UnreadableStateError, NewerRecordError. The output does not depend on how records are cut into batches. Before each
+record: clock = max(clock, append time), due timers fire in (deadline, key) order, then the record is folded. Work in
+turns is finished as soon as it has begun, before anything else. Between timers and between turns a batch can be cut
+into parts, each a transaction; the next part goes on with the same record and clock.
 
 What a record has begun is kept or undone as a whole. A record whose fold raises the same exception twice on the same
 state is rejected as poison; memory and I/O errors are always raised, and so is an exception in a timer. A record that

@@ -1,6 +1,7 @@
 """Fair shares of a bounded resource: who has the most, and so must give way first.
 
-The result depends on the amounts only, not on how they came about; among equals the first name counts.
+Enters: changes of an amount by name, such as a tenant's bytes. Leaves: the total, a name's amount, and the name that
+has most. The result depends on the amounts only, not on how they came about; among equals the first name counts.
 """
 
 from heapq import heapify, heappop, heappush

@@ -1,6 +1,8 @@
 """The fold protocol: a stage folds one partition's records on keyed state, with timers on the partition's clock.
 
-A fold changes the state through a `Tx`. What it has begun with a record is kept or undone as a whole.
+Enters: a `Record`, a value whose deadline has come, or a turn of unfinished work. Leaves: changes, outputs and counts
+in the `Tx`. `stages/sessions` and `stages/patterns` implement it. What a fold has begun with a record is kept or undone
+as a whole.
 """
 
 from collections.abc import Callable

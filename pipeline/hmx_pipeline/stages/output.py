@@ -1,4 +1,4 @@
-"""A record that a stage puts out."""
+"""A record that a stage emits; its topic is without the installation's prefix."""
 
 import msgspec
 

@@ -1,5 +1,8 @@
 """State of the patterns stage: records, contribution maps, and their bounds.
 
+Enters: each change of a state record (key, old, new). Leaves: a pattern's contributions, the patterns to compile, and
+the contributions that exceed a bound.
+
 | key | record |
 |---|---|
 | `m/tenant/pattern/session/segment` | Contribution: one entry of a pattern's map, kept after it is withdrawn |

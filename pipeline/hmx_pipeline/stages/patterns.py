@@ -1,8 +1,10 @@
 """The patterns stage: contributions from `hmx.evidence.v1` become artifacts, knowledge records and dead letters.
 
-Each (tenant, pattern) has a map of contributions, last writer wins. Artifacts and knowledge are pure functions of the
-map. A change is compiled after a pause, because more changes usually follow, and whenever a barrier passes; the pause
-grows with the map. Contributions of kinds that are never compiled are only kept.
+Enters: `Record`s of one evidence partition: contributions, and control records such as rulings, erasures and barriers.
+Leaves: what `stages/pattern_compiling` emits, and dead letters. Raises NewerRecordError. Each (tenant, pattern) has a
+map of contributions, last writer wins. Artifacts and knowledge are pure functions of the map. A change is compiled
+after a pause, because more changes usually follow, and whenever a barrier passes; the pause grows with the map.
+Contributions of kinds that are never compiled are only kept.
 """
 
 from typing import Any

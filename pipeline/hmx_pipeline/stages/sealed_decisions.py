@@ -1,8 +1,9 @@
 """Sealed decisions: what operators decided on patterns of which nothing is left.
 
-A decision outlives its evidence, but the pattern's name and the operator's reason may hold words of what was erased. So
-the state keeps it under the hash of that name, and unreadable without it, until evidence or a decision names the
-pattern again.
+Enters: a pattern's state key and its decisions as bytes. Leaves: the key `d/tenant/hash` and masked bytes, and the
+decisions again for whoever has the pattern's key. A decision outlives its evidence, but the pattern's name and the
+operator's reason may hold words of what was erased. So the state keeps it under the hash of that name, and unreadable
+without it, until evidence or a decision names the pattern again.
 """
 
 import hashlib

@@ -1,8 +1,10 @@
 """Segments in the sessions stage: released events join segments, and segments emit contributions.
 
-A segment emits contributions when it closes, when its session has ended or been idle, when a barrier asks, and when
-late feedback arrives; what its user states is contributed at once. A contribution is emitted only if it differs from
-the last one to its pattern. A pattern that the segment no longer supports gets a withdrawal.
+Enters: a session and its next `Step`, or a session that is due. Leaves: the new `SessionState`, its `SegmentRecord`s,
+and contributions in the tenant's evidence partition. A segment emits contributions when it closes, when its session has
+ended or been idle, when a barrier asks, and when late feedback arrives; what its user states is contributed at once. A
+contribution is emitted only if it differs from the last one to its pattern. A pattern that the segment no longer
+supports gets a withdrawal.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,11 @@
-"""Owners of forgotten sessions: whose a session was outlives it, so that what comes later without a name is not
-everybody's.
+"""Owners of forgotten sessions: the subject of a session outlives it, so that later events without a subject are not
+visible to everybody.
 
-A partition remembers OWNERS_KEPT of them. Beyond that the subject with most, of the tenant with most, loses the oldest.
-A mark says from then on whose sessions are not all known: those that begin with this subject, if the lost one did, else
-all that the tenant's subjects may have had.
+Enters: a session that is forgotten, with its subject and the time of its last event (ms). Leaves: the subject of a
+session that comes back; `NOBODY_KNOWN` if that is lost; an empty text if it never had one. A partition remembers
+OWNERS_KEPT of them. Beyond that the subject with most, of the tenant with most, loses the oldest. A mark says from then
+on whose sessions are not all known: those that begin with this subject, if the lost one did, else all that the tenant's
+subjects may have had.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""State of the sessions stage: many small records per session, and in-memory indexes over them.
+"""State of the sessions stage: many small records per session, and in-memory indexes over them. Enters: each change of
+a state record (key, old, new). Leaves: the events that wait, the sessions to forget first, and when a record is due (ms
+of the partition's clock).
 
 | key | record |
 |---|---|

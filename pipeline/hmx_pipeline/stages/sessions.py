@@ -1,7 +1,9 @@
 """The sessions stage: bytes from `hmx.events.v1` become episodes, contributions and dead letters.
 
 A record is decoded, routed, compared with the session's released events, put in order and released. A released event
-joins the session's open segment. A segment emits contributions when it is complete, or when a barrier asks for it.
+joins the session's open segment. `stages/segmenting` says when a segment emits contributions. Enters: `Record`s of one
+events partition, signed control records among them. Leaves besides: erasure marks, control records for
+`stages/patterns`, and copies of misrouted events in the log. Raises NewerRecordError.
 """
 
 from typing import Any, Final

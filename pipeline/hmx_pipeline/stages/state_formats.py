@@ -1,9 +1,11 @@
 """Formats of the state topics' records, and migration of older states.
 
-All records of a partition have the same format, which its position record names. Restoring migrates an older state as a
-whole, and the worker writes the changes at once, in one transaction with the position record. So a topic never mixes
-formats, and an older worker that takes the partition back refuses it at the first record. Migrating records one by one
-on reading would need a format number in each.
+Enters: a partition's state records (key → bytes), its position record among them. Leaves: the changed records, in the
+current format. Raises UnreadableStateError; NewerStateError if a newer release wrote them. All records of a partition
+have the same format, which its position record names. Restoring migrates an older state as a whole, and the worker
+writes the changes at once, in one transaction with the position record. So a topic never mixes formats, and an older
+worker that takes the partition back refuses it at the first record. Migrating records one by one on reading would need
+a format number in each.
 
 To change a record's encoding, add a step to `FORMATS`, which raises `STATE_FORMAT` by one. If a record cannot be made
 from the old one alone, raise its `oldest` to the new format instead: older states are then rebuilt from the log.

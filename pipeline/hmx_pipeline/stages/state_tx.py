@@ -1,8 +1,11 @@
-"""State of one partition: values, append logs and timers, with undo for each record or timer.
+"""`Tx`, the state of one partition in memory, no Kafka transaction: values, append logs and timers, with undo for each
+record or timer.
 
-Values are immutable and are replaced; append logs grow at their end. Changes take effect at once and are remembered
-until the record or timer is finished, so that they can be undone as a whole. State that has not been used for a while
-is compressed: most sessions of a day are over, and take a fraction as bytes.
+Enters: a fold's changes and outputs; at a restore, records of the state topic. Leaves: a batch's outputs, counts and
+changed state records, and the timers that are due. Values are immutable and are replaced; append logs grow at their
+end. Changes take effect at once and are remembered until the record or timer is finished, so that they can be undone as
+a whole. State that has not been used for a while is compressed: most sessions of a day are over, and take a fraction as
+bytes.
 """
 
 import heapq

@@ -1,4 +1,8 @@
-"""Rules of tenants in the patterns stage: what operators set, and what follows from it for each contribution."""
+"""Rules of tenants in the patterns stage: what operators set, and what follows from it for each contribution.
+
+Enters: `TenantSettings`, by tenant. Leaves: whether a tenant is a team, which agents it trusts, and which contributions
+and rulings its retention takes.
+"""
 
 from collections.abc import Sequence
 

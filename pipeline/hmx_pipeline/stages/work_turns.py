@@ -1,4 +1,7 @@
-"""Work in turns: the next key of work that is too large for one transaction; the caller's state keeps the keys."""
+"""Work in turns: the next key of work that is too large for one transaction; the caller's state keeps the keys.
+
+Enters: the keys of the work that is left. Leaves: the first of them in sorted order, also after a restart.
+"""
 
 from collections.abc import Iterable
 

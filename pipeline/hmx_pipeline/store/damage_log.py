@@ -1,6 +1,7 @@
-"""Damage log of a process: the last records found lost or altered in Redis, until they are repaired.
+"""Damage log, in a process's memory: the last records found lost or altered in Redis, until they are repaired.
 
-Names hold a kind of key and an id, never a value or a tenant.
+Enters: a record's kind, tenant and id, from reads that found it damaged. Leaves: the names of those that still are,
+which `/readyz` shows. Raises StoreUnavailableError. Names hold a kind of key and an id, never a value or a tenant.
 """
 
 import threading

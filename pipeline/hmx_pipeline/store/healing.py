@@ -1,8 +1,10 @@
 """Healing: looks for damage in Redis in small steps, and has it repaired from the topics.
 
-A record that was lost or altered is restored alone. For any other damage memory is rebuilt, unless Kafka has deleted
-records needed for that: then it stays as it is, and `advice` says how to rebuild what can be rebuilt. Raises
-RestartError, StoreUnavailableError and what reading Kafka raises.
+Enters: the partitions that `store/materialiser` fills, with their stored positions. Leaves: restored records in Redis,
+or RestartError, on which the materialiser rebuilds memory or reads again. A record that was lost or altered is restored
+alone. For any other damage memory is rebuilt, unless Kafka has deleted records needed for that: then it stays as it is,
+and `advice` says how to rebuild what can be rebuilt. Raises RestartError, StoreUnavailableError and what reading Kafka
+raises.
 """
 
 import logging

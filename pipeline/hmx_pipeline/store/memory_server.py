@@ -1,4 +1,8 @@
-"""Memory server: what is asked of one Redis server as a whole. Raises StoreUnavailableError."""
+"""One Redis server as a whole: whether it answers, its tenants, positions and completeness.
+
+Enters: a client and the layout's `Keys`. Leaves: positions by topic/partition, and a `Completeness`. Raises
+StoreUnavailableError.
+"""
 
 from hmx_pipeline.retrieval.memory_completeness import Completeness
 from hmx_pipeline.store.atomic_blocks import Blocks, Client, reachable, refuse_eviction

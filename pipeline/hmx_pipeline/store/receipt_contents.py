@@ -1,6 +1,7 @@
 """Receipt contents: what memory holds of an erasure, which the erasure query counts before and again after it.
 
-Raises StoreUnavailableError.
+Enters: an `Erasure`. Leaves: `HeldRecords`: how many events, and the ids of contributions, artifacts and knowledge
+records; without names they stay in Redis until the receipt is made. Raises StoreUnavailableError.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,7 @@
 """Redis keys: the layout of every key, including those built by Lua scripts.
 
-A tenant's keys carry its percent-encoded name, or its hash, as hash tag, which keeps tenants apart. `LAYOUT` and the
+Enters: prefix, embedding model and number of servers; a tenant, and an id or partition. Leaves: keys as bytes. A
+tenant's keys carry its percent-encoded name, or its hash, as hash tag, which keeps tenants apart. `LAYOUT` and the
 version of the term rules are part of every key: a change of either leaves old keys unread and rebuilds memory from the
 topics.
 """

@@ -1,7 +1,8 @@
 """Search: executes a retrieval plan on memory in two round trips, first the index, then the sources.
 
-The cached index (see store.tenant_index) is updated in the first trip, and the result is as of that trip, as if nothing
-had been cached. Each trip is a snapshot; it is repeated if the cache was too old or memory changed between the trips.
+Enters: a `RetrievalPlan`. Leaves: a `MemorySnapshot`, and how many of the tenant's events have a time to live. The
+cached index (`store/tenant_index`) is updated in the first trip, and the result is as of that trip, as if nothing had
+been cached. Each trip is a snapshot; it is repeated if the cache was too old or memory changed between the trips.
 Raises StoreUnavailableError.
 """
 

@@ -1,7 +1,8 @@
 """Redis servers that share the tenants: each holds the keys of its own tenants, and its own positions in the topics.
 
-A tenant's server is found by rendezvous hashing over the servers' numbers, so one more server takes tenants from every
-other one and moves no further ones. The number of servers is a part of the layout (store.redis_keys): with another
+Enters: settings, or a tenant. Leaves: a client of each server; the index of a tenant's server. Raises SettingsError. A
+tenant's server is found by rendezvous hashing over the servers' numbers, so one more server takes tenants from every
+other one and moves no further ones. The number of servers is a part of the layout (`store/redis_keys`): with another
 number all are filled anew beside what they hold.
 """
 

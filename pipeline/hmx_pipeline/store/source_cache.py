@@ -1,7 +1,8 @@
 """Source cache: decodes the documents and records that a search has found, and keeps those used last.
 
-Documents are cached by number and filling, records by digest, so an entry never becomes stale. Raises
-StoreUnavailableError.
+Enters: document numbers, and record keys with the digests that the index has. Leaves: `CachedSource`s; None if Redis
+was refilled or a record changed meanwhile, so that the search begins again. Documents are cached by number and filling,
+records by digest, so an entry never becomes stale. Raises StoreUnavailableError.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence

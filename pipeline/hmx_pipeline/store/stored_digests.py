@@ -1,6 +1,7 @@
 """Digests of the records in Redis, which reveal altered, cut or lost records. Pure.
 
-The digest of an event id is a sum, because episodes of several partitions arrive in any order.
+Input: a record's bytes, and the digest or checksum stored with it. Output: whether they match; digests to store. The
+digest of an event id is a sum, because episodes of several partitions arrive in any order.
 """
 
 from collections.abc import Sequence

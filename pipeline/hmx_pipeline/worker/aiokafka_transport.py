@@ -1,4 +1,4 @@
-"""Faust's aiokafka transport, with seven changes.
+"""The worker's Kafka consumer: Faust's aiokafka transport, with seven changes.
 
 1. Batches: the stream gets one message per batch of a partition; Faust would wait on several tasks per message.
 2. The consumer reads committed records only; Faust has no setting for that.
@@ -9,7 +9,9 @@
 6. Decompression of a batch is bounded.
 7. A fetch that lacks no partition waits longer at the broker.
 
-Methods named `thread_…` run in the consumer's own thread and event loop.
+Enters: assigned and revoked partitions, and the broker's answers. Leaves: `FetchedBatch`es, through the agents of
+`worker/app` to `worker/runner`, and the end of each partition's log. Methods named `thread_…` run in the consumer's own
+thread and event loop.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Worker application: builds a Faust app with one agent per stage from the settings.
 
-The process exits with code 3 (fenced), 4 (failed) or 5 (refuses to run); supervisors restart it except after 5.
+Enters: settings and a `Cluster`. Leaves: the `Runner` that owns the partitions, and the Faust app that feeds it. The
+process exits with code 3 (fenced), 4 (failed) or 5 (refuses to run); supervisors restart it except after 5.
 """
 
 import logging

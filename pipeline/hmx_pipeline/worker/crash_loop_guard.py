@@ -1,10 +1,11 @@
 """Crash-loop guard: how many records an owner folds at once after so many deaths, until the deadly one is found.
 
-An owner's first batch is announced in the position record before it is folded, which counts the tries. After two deaths
-the next owner folds the batch in chunks; after each of the next two, the fatal chunk in smaller ones, each announced.
-The smallest are single records, with nothing else running (`worker.partition`): so they are few, because all other
-partitions wait. A record that kills three owners in a row is condemned in the position record, so every later fold,
-replays included, rejects it.
+Enters: how many owners have begun the batch without finishing it, from the position record. Leaves: the sizes of the
+chunks to fold, in records, and the number of tries to announce. An owner's first batch is announced in the position
+record before it is folded, which counts the tries. After two deaths the next owner folds the batch in chunks; after
+each of the next two, the fatal chunk in smaller ones, each announced. The smallest are single records, with nothing
+else running (`worker/partition`): so they are few, because all other partitions wait. A record that kills three owners
+in a row is condemned in the position record, so every later fold, replays included, rejects it.
 
 A try counts only if its announcement was committed, so a full disk condemns nothing. A worker killed for another reason
 counts as one try. An owner whose partition is revoked withdraws its announcement.

@@ -1,4 +1,8 @@
-"""Worker process: checks the topics, then runs Faust until it is told to stop."""
+"""Worker process: checks the topics, then runs Faust until it is told to stop.
+
+Enters: settings. Leaves: a process that answers health checks and metrics on HMX_WORKER_PORT, also while it waits for
+Kafka. Raises SettingsError, and TopicsError if a topic or a right is missing or unfit.
+"""
 
 import asyncio
 import logging

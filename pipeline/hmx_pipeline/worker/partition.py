@@ -1,7 +1,8 @@
 """One source partition owned by this worker: its executor, transactions and batch queue.
 
-`fence`, `restore`, `process` and `close` block and run in the runner's thread pool, one at a time per partition. The
-rest belongs to the event loop.
+Enters: `FetchedBatch`es in order. Leaves: committed transactions, and the counts of outcomes and effects. Raises what
+`runtime/transaction` raises. `fence`, `restore`, `process` and `close` block and run in the runner's thread pool, one
+at a time per partition. The rest belongs to the event loop.
 """
 
 import asyncio

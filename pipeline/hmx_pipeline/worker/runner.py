@@ -1,10 +1,10 @@
 """Partition runner: fence, restore, seek, process and release of each partition, from assignment to revocation.
 
-A batch is processed only if its first fetch position is the state's position; otherwise it is dropped and the consumer
-seeks again. After an abort: restore with the same producer, seek. On revocation: wait for the running transaction, then
-drop the partition. If the worker is fenced while it owns the partition, or a background task fails, the process ends
-and is restarted by its supervisor. A partition whose state is unreadable, or whose log a newer release has written, is
-set aside until its state topic changes.
+Enters: assigned and revoked partitions, and `FetchedBatch`es. Leaves: their transactions, and seeks for the consumer. A
+batch that does not start at the state's position is dropped and fetched again. After an abort: restore with the same
+producer, seek. On revocation: wait for the running transaction. If the worker is fenced while it owns the partition, or
+a background task fails, the process ends, and its supervisor restarts it. A partition whose state is unreadable, or
+whose log a newer release has written, is set aside until its state topic changes.
 """
 
 import asyncio

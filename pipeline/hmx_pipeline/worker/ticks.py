@@ -1,6 +1,8 @@
 """Ticks: small records that the owner appends when the log is silent and a timer is due.
 
-So time comes from the log even in silence, and a replay repeats it. A doubled tick is harmless.
+Enters: the owned partitions, with their next timer and the end of their log. Leaves: a record in each silent partition;
+in the events topic it is signed with the control key. So time comes from the log even in silence, and a replay repeats
+it. A doubled tick is harmless.
 """
 
 import asyncio

@@ -1,6 +1,8 @@
 """Worker status: health checks and gauges of a worker, computed when they are asked for.
 
-Reads what the event loop writes from another thread, so numbers may be slightly old. Never raises.
+Enters: the runner's partitions. Leaves: live, started and ready, each with its reason, for `observe/health_server`;
+gauges of lag, position and backlog by partition. Reads what the event loop writes from another thread, so numbers may
+be slightly old. Never raises.
 """
 
 import time

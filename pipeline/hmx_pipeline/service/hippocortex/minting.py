@@ -1,9 +1,11 @@
 """Minting of event ids, times and session sequences for captures (Y07, Y25).
 
-A sequence is a hybrid logical clock: milliseconds since 2020 and a 12-bit counter, below 2^53 until 2089 so that
-doubles hold it. It only orders events by arrival, so no window waits for its gaps. A process holds a session while it
-appends: so sequences rise strictly in the log across processes, even if Redis is emptied. While Redis does not answer,
-captures to sessions that this process does not hold wait, and are then refused.
+Enters: a tenant and its sessions, while captures are appended to them. Leaves: rising sequences with their times (ms),
+and UUIDv7 ids. Raises ProblemError if a session can't be held within 10 s. A sequence is a hybrid logical clock:
+milliseconds since 2020 and a 12-bit counter, below 2^53 until 2089 so that doubles hold it. It only orders events by
+arrival, so no window waits for its gaps. A process holds a session while it appends: so sequences rise strictly in the
+log across processes, even if Redis is emptied. While Redis does not answer, captures to sessions that this process does
+not hold wait, and are then refused.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """`GET /v1/health` and `/v1/usage-metrics`: a tenant's counts in this process, per minute.
 
-Counts are per process and lost at its end. Bounds: 30 days of minutes, 64 event types per minute, 1,000 tenants (the
-longest silent is dropped), 200,000 figures in total (the largest tenant loses its oldest minutes).
+Enters: counts by tenant and name, from the other routes of this API. Leaves: their sums over the last hour, day, week
+or 30 days. Counts are per process and lost at its end. Bounds: 30 days of minutes, 64 event types per minute, 1,000
+tenants (the longest silent is dropped), 200,000 figures in total (the largest tenant loses its oldest minutes).
 """
 
 import time
