@@ -1,7 +1,9 @@
 """The command line `hmx`: one module per group of commands.
 
-Exit codes: 0 done; 1 the answer is no, or it failed; 2 wrong usage (topics plan: changes are pending; replay: nothing
-to compare); 130 interrupted. Results go to standard output, the rest to standard error.
+Enters: the words of the command line, or those that a shell asks to complete. Leaves: an exit code; and one line
+instead of a traceback for an error that an operator can mend. Exit codes: 0 done; 1 the answer is no, or it failed; 2
+wrong usage (topics plan: changes are pending; replay: nothing to compare); 130 interrupted. Results go to standard
+output, the rest to standard error.
 """
 
 import os
