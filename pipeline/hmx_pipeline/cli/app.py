@@ -79,7 +79,7 @@ MODULES: Final = {
     "keys": {"keys": "Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."},
     "tenant": {"tenant": "Sets and shows what a tenant's subjects share, whom it trusts, what it keeps."},
     "retention": {"retention": "Shows what leaves a tenant's memory by age, class and count."},
-    "fingerprint": {"fingerprint": "Exports, imports and compares what a tenant or an agent has learnt."},
+    "fingerprint": {"fingerprint": "Exports and imports what a tenant or an agent has learnt."},
     "table": {"table": "Shows the state of the stages, read from their state topics."},
     "state": {"state": "Repairs stage state that cannot be read."},
 }
