@@ -1,4 +1,7 @@
-"""BM25 over a few hundred small documents, in memory (Robertson and Zaragoza 2009, with Lucene's idf)."""
+"""BM25 over a few hundred small documents, in memory (Robertson and Zaragoza 2009, with Lucene's idf).
+
+Input: documents and a query, each as words. Output: a score for each document, in their order.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set

@@ -1,7 +1,9 @@
 """The command line `hmx`: one module per group of commands.
 
-Exit codes: 0 done; 1 the answer is no, or it failed; 2 wrong usage (topics plan: changes are pending; replay: nothing
-to compare); 130 interrupted. Results go to standard output, the rest to standard error.
+Enters: the words of the command line, or those that a shell asks to complete. Leaves: an exit code; and one line
+instead of a traceback for an error that an operator can mend. Exit codes: 0 done; 1 the answer is no, or it failed; 2
+wrong usage (topics plan: changes are pending; replay: nothing to compare); 130 interrupted. Results go to standard
+output, the rest to standard error.
 """
 
 import os
@@ -77,7 +79,7 @@ MODULES: Final = {
     "keys": {"keys": "Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."},
     "tenant": {"tenant": "Sets and shows what a tenant's subjects share, whom it trusts, what it keeps."},
     "retention": {"retention": "Shows what leaves a tenant's memory by age, class and count."},
-    "fingerprint": {"fingerprint": "Exports, imports and compares what a tenant or an agent has learnt."},
+    "fingerprint": {"fingerprint": "Exports and imports what a tenant or an agent has learnt."},
     "table": {"table": "Shows the state of the stages, read from their state topics."},
     "state": {"state": "Repairs stage state that cannot be read."},
 }

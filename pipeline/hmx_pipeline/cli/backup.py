@@ -1,4 +1,8 @@
-"""`hmx backup`, `hmx restore`: all topics of a deployment as a folder of files, and back."""
+"""`hmx backup`, `hmx restore`: all topics of a deployment as a folder of files, and back.
+
+Enters: a folder, and the Kafka that the settings name. Leaves: a folder of records with checksums, or topics filled
+from one; how many topics and records, as a line or JSON.
+"""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,8 @@
 """Terminal output of all commands: results on standard output, everything else on standard error.
 
-Text written by others passes through `plain` in markup, `on_one_line` in messages, or a table cell. So it can neither
-change colours nor move the cursor.
+Enters: results, messages, and texts that others wrote. Leaves: tables, JSON, progress; `fail` prints one line and ends
+the process, with exit code 1 unless told otherwise. Text written by others passes through `plain` in markup,
+`on_one_line` in messages, or a table cell. So it can neither change colours nor move the cursor.
 """
 
 import os

@@ -1,4 +1,8 @@
-"""`hmx dlq`: rejected records by reason; `hmx dlq replay`: sends back those that would be accepted now."""
+"""`hmx dlq`: rejected records by reason; `hmx dlq replay`: sends back those that would be accepted now.
+
+Enters: the dead letter topics, and which letters to take. Leaves: counts by reason with an example each; or, with
+`--yes`, records at the end of the events topic.
+"""
 
 import re
 import time

@@ -1,4 +1,8 @@
-"""`hmx fingerprint`: exports, imports and compares what a tenant or an agent has learnt (HMX-F)."""
+"""`hmx fingerprint`: exports and imports what a tenant or an agent has learnt (HMX-F).
+
+Enters: a tenant or an agent, read from Redis; or a fingerprint's file. Leaves: a file or standard output; or, for an
+import, events in the log, and the command returns once memory shows them.
+"""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,9 +18,7 @@ from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
-group: Final = typer.Typer(
-    help="Exports, imports and compares what a tenant or an agent has learnt.", no_args_is_help=True
-)
+group: Final = typer.Typer(help="Exports and imports what a tenant or an agent has learnt.", no_args_is_help=True)
 
 
 @group.command()

@@ -1,4 +1,8 @@
-"""`hmx` without a command: where things stand, and the next useful command. Also what `hmx wait` says of all events."""
+"""`hmx` without a command: where things stand, and the next useful command. Also what `hmx wait` says of all events.
+
+Enters: settings; counts and positions, from the service or else from Kafka and Redis. Leaves: lines of text. `outcomes`
+is also what `hmx publish --wait` says of its own events.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote

@@ -1,4 +1,8 @@
-"""`hmx keys`: creates, lists and revokes API keys of the service; the file holds only their hashes."""
+"""`hmx keys`: creates, lists and revokes API keys of the service; the file holds only their hashes.
+
+Enters: a tenant with scopes, subject and agent; or a key's id. Leaves: the file of HMX_API_KEYS, changed; a new key on
+standard output, once.
+"""
 
 from pathlib import Path
 from typing import Annotated, Final

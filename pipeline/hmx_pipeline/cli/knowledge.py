@@ -1,4 +1,8 @@
-"""`hmx knowledge`: lists what memory knows, and confirms, corrects or retracts it by an event in the log."""
+"""`hmx knowledge`: lists what memory knows, and confirms, corrects or retracts it by an event in the log.
+
+Enters: filters, which the service answers; or a record's id and a ruling. Leaves: records as a table or JSON; or an
+event in the log, and the command returns once memory shows it.
+"""
 
 from typing import Annotated, Any
 

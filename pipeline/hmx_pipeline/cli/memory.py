@@ -1,4 +1,8 @@
-"""`hmx artifacts` and `hmx pack`: list and show artifacts, and assemble a context pack. Both ask the service."""
+"""`hmx artifacts` and `hmx pack`: list and show artifacts, and assemble a context pack. Both ask the service.
+
+Enters: what to list, or a question. Leaves: the service's JSON (`--json`), or text in 80 columns; exit code 1 if there
+is no such tenant or artifact.
+"""
 
 import textwrap
 from collections import Counter

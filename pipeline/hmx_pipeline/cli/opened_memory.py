@@ -1,4 +1,8 @@
-"""Memory as commands open it: which tenant is asked about, and one record by its id or by the end of it."""
+"""Memory as commands open it: which tenant is asked about, and one record by its id or by the end of it.
+
+Enters: settings; a tenant or None; an id or its end. Leaves: an open `Store`, a tenant, a record as JSON; else the
+process ends with one line that says what to do.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,8 @@
-"""A stack of a command's own: Kafka, Redis and the pipeline on free ports, stopped when the command ends."""
+"""A stack of a command's own: Kafka, Redis and the pipeline on free ports, stopped when the command ends.
+
+Enters: a folder, and whether the stack is to stay. Leaves: the settings of the running stack; variables that name other
+servers are taken out of the environment. A stack that fails ends the process with one line.
+"""
 
 import os
 import tempfile

@@ -1,4 +1,8 @@
-"""`hmx retention`: what a tenant's policies would take out of memory, and the policy by count applied."""
+"""`hmx retention`: what a tenant's policies would take out of memory, and the policy by count applied.
+
+Enters: a tenant, and policies to try; else those that are set. Leaves: counts of what would leave, by policy and kind
+(`plan`); or an event in the log (`apply`).
+"""
 
 from typing import Annotated, Final
 

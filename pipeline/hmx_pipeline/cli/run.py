@@ -1,7 +1,9 @@
 """`hmx worker`, `hmx materialise`, `hmx serve`: the long-running processes.
 
-A Kafka client reads certificates and secrets when it is made, and never again. So when one of their files is replaced,
-the process ends in order and starts itself anew, in its place and under its pid; all connections are new then.
+Enters: settings, and files of certificates and secrets. Leaves: nothing until SIGTERM; the worker writes to topics, the
+materialiser to Redis, and the service answers over HTTP. A Kafka client reads certificates and secrets when it is made,
+and never again. So when one of their files is replaced, the process ends in order and starts itself anew, in its place
+and under its pid; all connections are new then.
 """
 
 import logging

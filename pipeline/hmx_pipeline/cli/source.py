@@ -1,4 +1,8 @@
-"""`hmx source`: feeds the events topic from Redis Streams, NATS JetStream or an OpenTelemetry collector's topic."""
+"""`hmx source`: feeds the events topic from Redis Streams, NATS JetStream or an OpenTelemetry collector's topic.
+
+Enters: the address and name of a queue. Leaves: records on the events topic, or exports posted to the service (`otel`);
+at the end, how many were taken and refused.
+"""
 
 import socket
 from contextlib import closing

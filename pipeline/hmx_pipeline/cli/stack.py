@@ -1,4 +1,8 @@
-"""`hmx up`, `hmx env`, `hmx open`, `hmx down`: start, address, show and stop the local stack."""
+"""`hmx up`, `hmx env`, `hmx open`, `hmx down`: start, address, show and stop the local stack.
+
+Enters: the folder of the settings (HMX_STATE), and what to start. Leaves: running processes or stopped ones; their
+addresses as a table, JSON or shell exports.
+"""
 
 import os
 import signal

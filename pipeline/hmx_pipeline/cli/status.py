@@ -1,4 +1,8 @@
-"""`hmx status`: processes of the local stack, consumer lag of the stages, and positions in Redis."""
+"""`hmx status`: processes of the local stack, consumer lag of the stages, and positions in Redis.
+
+Enters: settings; what the service knows, or else Kafka, Redis and the processes themselves. Leaves: tables or JSON;
+exit code 1 if something is not ready or too far behind.
+"""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""`hmx table sessions`, `hmx table patterns`: stage state, read from the state topics."""
+"""`hmx table sessions`, `hmx table patterns`: stage state, read from the state topics.
+
+Enters: the state topics, and which tenant, order and number of rows. Leaves: rows with totals, as a table or JSON.
+"""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,8 @@
-"""`hmx tenant`: what an operator sets for a tenant, by an event in the log, and what is set."""
+"""`hmx tenant`: what an operator sets for a tenant, by an event in the log, and what is set.
+
+Enters: a tenant and a setting with its value. Leaves: an event in the log (`set`); or, read from there, each setting
+with its time and operator (`show`).
+"""
 
 import getpass
 import os

@@ -1,6 +1,8 @@
-"""`hmx topics`: compares the topic files with the cluster, and applies the difference; grows.
+"""`hmx topics`: compares topic files with the cluster, applies the difference, copies the log into more partitions.
 
-Exit codes: 0 no difference or all applied; 2 changes pending; 1 refused, declined, Kafka unreachable or a bad file.
+Enters: `topics/*.yaml` and the cluster. Leaves: the difference as tables or JSON; with consent, topics created and
+changed, or copied. Exit codes: 0 no difference or all applied; 2 changes pending; 1 refused, declined, Kafka
+unreachable or a bad file.
 """
 
 from collections.abc import Mapping, Sequence

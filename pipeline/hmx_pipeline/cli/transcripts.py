@@ -1,4 +1,8 @@
-"""`hmx import` and `hmx mine`: memory from the transcripts that a coding agent has kept on this machine."""
+"""`hmx import`, `hmx mine`, `hmx export`: transcripts of coding agents become memory, Eventloom logs are written again.
+
+Enters: files of transcripts; of an export, a session on the topics. Leaves: events on Kafka or as NDJSON, and a report
+of what was left out; of an export, the log's bytes.
+"""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,8 @@
-"""`hmx wait`: waits until everything published so far has passed the whole pipeline."""
+"""`hmx wait`: waits until everything published so far has passed the whole pipeline.
+
+Enters: settings, and seconds. Leaves: nothing, once Redis is past a barrier in every partition of the log; else exit
+code 1, with what is missing. Commands whose decision is an event wait here too.
+"""
 
 import time
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """course contributions: the action trace of a segment, from which advice to running sessions is drawn.
 
-One contribution per segment, all under one key. So a tenant's traces are one even sample over all agents, and a new
-agent profits from the others. No artifact is compiled from it.
+Input: a segment, its outcome and its actions. Output: one contribution with the goal's stems and up to 128 acts, as
+indexes into a table of words; none without a user's message or a named action. All are under one key. So a tenant's
+traces are one even sample over all agents, and a new agent profits from the others. No artifact is compiled from it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,8 @@
-"""Statistics of association in 2×2 tables: Fisher's exact test, G², Mantel-Haenszel. Rounded to 1e-6."""
+"""Statistics of association in 2×2 tables: Fisher's exact test, G², Mantel-Haenszel.
+
+Input: counts, or `ContingencyTable`s of them, one a stratum. Output: p-values from 0 to 1 (`by_chance`, `tail`), and
+chi-square statistics, rounded to 1e-6 (`g_squared`, `mantel_haenszel`).
+"""
 
 from collections.abc import Iterable
 from math import comb, erfc, log, sqrt

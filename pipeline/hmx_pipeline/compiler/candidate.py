@@ -1,8 +1,9 @@
 """An artifact candidate, compiled from the contributions of one pattern.
 
-The same map gives the same candidate, in whatever order its contributions came. Sources are trimmed to the bound of an
-artifact, always to the same ones (HMX-A §12). A full map is a sample: then all counts are the sample's, and `sampled`
-estimates the size of the population.
+Input: all contributions of one pattern, withdrawn ones too. Output: an `ArtifactCandidate`, which `compiler/lifecycle`
+gives an id and a version; None without a finding. The same map gives the same candidate, in whatever order its
+contributions came. Sources are trimmed to the bound of an artifact, always to the same ones (HMX-A §12). A full map is
+a sample: then all counts are the sample's, and `sampled` estimates the size of the population.
 """
 
 from collections import Counter, defaultdict

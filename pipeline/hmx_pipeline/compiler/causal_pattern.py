@@ -1,10 +1,12 @@
 """causal_pattern artifacts: what leads to what, and when it does not (HMX-A §4.4).
 
-A pattern collects everything on one subject: a tool, command or test, a decision, a state, an error. Every session that
-ran the tool contributes, whatever came of it, so successes count against a cause as much as failures count for it. Two
-kinds of effects are tested: whether the subject succeeds, given what happened up to three happenings before it; and
-what happens to the agent within three happenings after it. An agent's own next action is its choice, and a failure of
-the action is the action itself, so neither is an effect. Without a significant pair there is no finding.
+Input of `extract`: a segment and its actions. Output: a contribution for each of its first 16 subjects. Input of
+`compile`: all contributions on one subject. Output: a `Finding`, or None. A pattern collects everything on one subject:
+a tool, command or test, a decision, a state, an error. Every session that ran the tool contributes, whatever came of
+it, so successes count against a cause as much as failures count for it. Two kinds of effects are tested: whether the
+subject succeeds, given what happened up to three happenings before it; and what happens to the agent within three
+happenings after it. An agent's own next action is its choice, and a failure of the action is the action itself, so
+neither is an effect. Without a significant pair there is no finding.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

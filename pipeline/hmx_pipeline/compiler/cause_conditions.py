@@ -1,4 +1,8 @@
-"""Conditions and counterexamples of a causal pattern, in words."""
+"""Conditions and counterexamples of a causal pattern, in words.
+
+Input: a pair of cause and effect with its cases. Output: at most three conditions and five counterexamples, the
+sentences of the artifact's content.
+"""
 
 from collections import Counter
 from typing import Final

@@ -1,7 +1,8 @@
 """Confidence from evidence: the Wilson lower bound of a proportion over sessions (Wilson 1927), 0 to 1.
 
-Whether something stopped working is judged by the last sessions only. Otherwise old successes would outweigh it for
-long.
+Input: verdicts in event-time order, each a session and whether it went well there. Output: a `Tally`, in which each
+session counts once, by its last verdict; its `bound` is the confidence. Whether something stopped working is judged by
+the last sessions only. Otherwise old successes would outweigh it for long.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,10 @@
 """decision_policy artifacts: which option to choose at a recurring question, and why (HMX-A §4.3).
 
-The key is that of the question. A segment contributes what was chosen, what was offered and how it turned out. Options
-are compared by their Wilson bound over sessions, never by the raw rate or by how sure the agent was. A question with
-fewer than three decisions of known outcome gives no finding.
+Input of `extract`: a segment and its outcome. Output: a contribution for each of its first eight questions. Input of
+`compile`: all contributions on one question. Output: a `Finding`, or None. The key is that of the question. A segment
+contributes what was chosen, what was offered and how it turned out. Options are compared by their Wilson bound over
+sessions, never by the raw rate or by how sure the agent was. A question with fewer than three decisions of known
+outcome gives no finding.
 """
 
 from collections import Counter

@@ -1,6 +1,8 @@
 """Evidence kinds and artifact types: the protocol of `extract` and `compile`, and their values.
 
-Both are pure. `compile` is a function of the set of contributions, which it gets in event-time order.
+Input of `extract`: a segment, its outcome and its actions. Output: an `Extracted` for each pattern. Input of `compile`:
+a pattern's contributions in event-time order. Output: a `Finding`, or None. Both are pure: what `compile` makes depends
+on the set of contributions alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""Extraction: a segment becomes one contribution for each pattern of each kind of evidence."""
+"""Extraction: a segment becomes one contribution for each pattern of each kind of evidence.
+
+Input: a segment, open or closed. Output: its contributions in the registry's order, of which `stages/segmenting` emits
+those that changed. What other subjects say in a subject's session is left out.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final

@@ -1,8 +1,10 @@
 """failure_playbook artifacts: one kind of failure, and what helped against it (HMX-A §4.2).
 
-The key is (error class, verb, masked message). Failures that differ in these are never merged, because a false merge
-gives a wrong recovery. A segment contributes how often the failure happened, what was tried after each and whether that
-worked, and what was done before tries that failed or worked. A failure in one session only gives no finding.
+Input of `extract`: a segment, its outcome and its actions. Output: a contribution for each of its first 32 different
+errors. Input of `compile`: all contributions on one error. Output: a `Finding`, or None. The key is (error class, verb,
+masked message). Failures that differ in these are never merged, because a false merge gives a wrong recovery. A segment
+contributes how often the failure happened, what was tried after each and whether that worked, and what was done before
+tries that failed or worked. A failure in one session only gives no finding.
 """
 
 import re

@@ -1,8 +1,9 @@
 """Words of a single subject, masked in the artifacts that its tenant shares.
 
-A word of an artifact stays if contributions of two subjects have it, or one without a subject. Names of tools,
-commands, options and slots stay, and so does what no contribution has: the wording of artifacts. Without subjects,
-and in a team, nothing is masked.
+Input: a finding and the contributions that it rests on. Output: the finding with `…` in place of the words of one
+subject. A word of an artifact stays if contributions of two subjects have it, or one without a subject. Names of tools,
+commands, options and slots stay, and so does what no contribution has: the wording of artifacts. Without subjects, and
+in a team, nothing is masked.
 """
 
 import re

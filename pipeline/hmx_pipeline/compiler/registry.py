@@ -1,4 +1,8 @@
-"""Registry of evidence kinds and artifact types. A new one is one more module and one more entry."""
+"""Registry of evidence kinds and artifact types. A new one is one more module and one more entry.
+
+Input: the name of a kind. Output: whether its patterns publish knowledge, may be private, or are compiled at all;
+`KINDS` has the kinds in the order of extraction.
+"""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,9 @@
 """strategy_template artifacts: the phases that different tasks of one kind share (HMX-A §4.5).
 
-The key is the verb class of the intent. A segment contributes what it does to its task_schema, and its phases with
-their tools. The phases are mined from at least two tasks whose schema would be active.
+Input of `extract`: a segment, its outcome and its actions. Output: one contribution; none without a goal or without
+actions. Input of `compile`: all contributions of one verb class. Output: a `Finding`, or None. The key is the verb
+class of the intent. A segment contributes what it does to its task_schema, and its phases with their tools. The phases
+are mined from at least two tasks whose schema would be active.
 """
 
 from collections import Counter

@@ -1,7 +1,9 @@
 """task_schema artifacts: the procedure that the runs of one task share (HMX-A §4.1).
 
-`compiler.tasks.runs` learns which runs belong to one task; `compiler.tasks.procedure` learns the steps, slots and
-recoveries. Without a step that the successful runs share there is no finding.
+Input of `compile`: the runs of one task, as contributions in event-time order. Output: a `Finding` with goals, slots,
+steps and recoveries; None with fewer than three successes. Which runs belong to one task is learnt in
+`compiler/tasks/runs`, the procedure in `compiler/tasks/procedure`. Without a step that the successful runs share there
+is no finding.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,10 @@
 """touched contributions: which files a segment's goal led to, for advice on files of new requests.
 
-A file is changed if an edit or a mutating tool named it and did not fail, unless it was removed again. A state that
-lists changed files overrides this. A file is seen if a command, call or result names it. Paths stay as the events name
-them. One contribution per segment, all of a tenant under one key. No artifact is compiled from it.
+Input: a segment and its outcome. Output: one contribution: the goal's stems, up to 64 files changed and 96 seen, and
+identifiers in them; none without a file or a user's message. A file is changed if an edit or a mutating tool named it
+and did not fail, unless it was removed again. A state that lists changed files overrides this. A file is seen if a
+command, call or result names it. Paths stay as the events name them. All of a tenant are under one key. No artifact is
+compiled from it.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,8 @@
 """conduct contributions: counts of the tools, errors and decisions of a segment, which fingerprints add up.
 
-One contribution per segment. A pattern keeps a bounded number of contributions and beyond that only a sample. So a
-tenant's sessions are spread over 16 patterns. No artifact is compiled from them.
+Input: a segment, its outcome and its actions. Output: one contribution: calls, successes and failures by verb, errors
+by class, choices by question and option; none if all are empty. A pattern keeps a bounded number of contributions and
+beyond that only a sample. So a tenant's sessions are spread over 16 patterns. No artifact is compiled from them.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """Content schemas of the five artifact types (HMX-A §4). Lists may be missing, and further fields are allowed.
 
-The compiler makes contents of this form, so only imported ones are validated.
+Input: an artifact type and a content. Output: what is wrong with it and where, as a text; empty if it is valid or the
+type is not standard (`why_not`). The compiler makes contents of this form, so only imported ones are validated.
 """
 
 from collections.abc import Mapping

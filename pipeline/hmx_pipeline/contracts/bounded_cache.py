@@ -1,7 +1,8 @@
-"""A cache decorator bounded by bytes: like `functools.lru_cache`, for arguments of any size.
+"""Bounded caches: of recent results (`remembered`), of the last one (`once`), of short texts (`ShortTextCache`).
 
-Arguments must be hashable and positional. Exceptions are passed on and not cached. Threads may share a cache: at worst
-a result is computed twice.
+Input: a function, and for `remembered` a number of bytes. Output: the same function, which remembers what it returned.
+Arguments must be positional, and for `remembered` hashable. Exceptions are passed on and not cached. Threads may share
+a cache: at worst a result is computed twice.
 """
 
 import sys

@@ -1,4 +1,8 @@
-"""Canonical JSON (RFC 8785) and content hashes (HMX-A §8)."""
+"""Canonical JSON (RFC 8785) and content hashes (HMX-A §8).
+
+Input: a JSON value. Output: its bytes, equal for equal values; or their SHA-256 in lowercase hex. Raises ValueError for
+what JSON lacks, such as NaN.
+"""
 
 import hashlib
 from functools import lru_cache

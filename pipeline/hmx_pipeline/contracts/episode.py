@@ -1,6 +1,8 @@
 """Episodes: released events as EpisodeTrace records (HMX-E §10), the values of `hmx.episodes.v1`.
 
-Fields that a trace lacks are stored in `metadata` under one reserved key, so event → episode → event is lossless.
+Input of `write_episode`: an envelope, its place in the log, and its place in the session's order. Output: the record's
+bytes, of which `event_fields` makes the event again. Fields that a trace lacks are stored in `metadata` under one
+reserved key, so event → episode → event is lossless.
 """
 
 import hashlib

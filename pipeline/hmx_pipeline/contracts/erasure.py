@@ -1,7 +1,8 @@
 """An operator's erasure: removes from memory what a subject, a session or the whole tenant left there up to a moment.
 
-The event in the log names what is erased. Everywhere else there are only marks, which are hashes of names, so that the
-trace of an erasure does not name the person.
+Input: the names of a tenant, a session and its subject. Output: their marks, 32 hex digits each (`marks_on`), or
+whether some marks cover them (`covered`). The event in the log names what is erased. Everywhere else there are only
+marks, which are hashes of names, so that the trace of an erasure does not name the person.
 """
 
 import hashlib

@@ -1,8 +1,9 @@
 """The event type table: role, content schema, field paths and graph projection of each event type.
 
-A row has a role, the content schema (if HMX-E §4 has one), and the paths in `content` of the values that later rooms
-use; the first present path counts. Payload dialects (HMX-E §4, the overview's and the clients') are further paths in
-the same row. Later rooms use the role, never the name. An unknown type is an OBSERVATION.
+Input: the type of an event, also with a vendor's prefix `x-{vendor}-`. Output: its row (`event_type`). A row has a
+role, the content schema (if HMX-E §4 has one), and the paths in `content` of the values that later rooms use; the first
+present path counts. Payload dialects (HMX-E §4, the overview's and the clients') are further paths in the same row.
+Later rooms use the role, never the name. An unknown type is an OBSERVATION.
 """
 
 import re

@@ -1,8 +1,10 @@
 """Record headers: their names, and the CloudEvents headers of everything that the pipeline writes.
 
-Each record is a CloudEvent in Kafka's binary mode: `ce_source` and `ce_id` together identify it and its origin. For an
-event they are its session and its event id. For other records the source is the input partition, and the id begins with
-the input offset, so a replay gives the same ids.
+Input: an event's ids, or the place of the input that an output is made of; or a record's headers. Output: headers in
+order; or of those given one value, the origin or the trace, None if missing or malformed. Each record is a CloudEvent
+in Kafka's binary mode: `ce_source` and `ce_id` together identify it and its origin. For an event they are its session
+and its event id. For other records the source is the input partition, and the id begins with the input offset, so a
+replay gives the same ids.
 """
 
 import hashlib

@@ -1,4 +1,7 @@
-"""Deterministic ids: UUIDv8 from event time and content hash, so that a replay gives the same ids."""
+"""Deterministic ids: UUIDv8 from event time and content hash, so that a replay gives the same ids.
+
+Input: milliseconds since 1970, by which ids sort, and texts. Output: a UUID as text.
+"""
 
 import hashlib
 

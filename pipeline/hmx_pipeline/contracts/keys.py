@@ -1,6 +1,8 @@
 """Record keys and partitions: percent-encoding, Kafka's murmur2 partitioner, reserved names.
 
-Only this module makes keys. A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` differ.
+Input: ids, and a number of partitions. Output: a key such as `tenant/session`, and the partition that Kafka's default
+partitioner chooses for it. Only this module makes keys. A key joins percent-encoded parts with `/`, so `a/b`+`c` and
+`a`+`b/c` differ.
 """
 
 import re

@@ -1,4 +1,8 @@
-"""The reinforcement ledger: what each kind of reinforcement weighs, how that fades, and a memory's score for a cue."""
+"""The reinforcement ledger: what each kind of reinforcement weighs, how that fades, and a memory's score for a cue.
+
+Input: what the ledger says of a memory, when it was made, and now, in milliseconds. Output: its salience, 0.01 to 10
+(`salience`), and its score in the cognitive profile, 0 to 1 (`felt`).
+"""
 
 from collections.abc import Mapping
 from hashlib import sha256

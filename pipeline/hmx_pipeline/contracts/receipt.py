@@ -1,4 +1,8 @@
-"""The receipt of an erasure: what went, where the log says so, and when the last copy leaves. Signed with Ed25519."""
+"""The receipt of an erasure: what went, where the log says so, and when the last copy leaves. Signed with Ed25519.
+
+Input: a `Receipt`, with the control key or a public key. Output: the receipt with key and signature (`signed`), or
+whether it is unaltered (`is_genuine`).
+"""
 
 import hmac
 from typing import Any, Final, Literal

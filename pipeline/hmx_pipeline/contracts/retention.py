@@ -1,8 +1,10 @@
 """A tenant's retention: what leaves memory by age, by class and by count.
 
-How old something is, its own time says; the clock that passes is the log's. Up to when each policy has taken what it
-covers is a cut, which only rises: what has left stays away. Whatever memory is made from, and the cuts, decide alike on
-a fill, on a refill and on a replay.
+Input: a text such as `all:90d,sessions:500`; or days by class, and now. Output: a `Retention` (`told`, raises
+ValueError); or the moments before which nothing stays, in milliseconds (`cuts_of`). How old something is, its own time
+says; the clock that passes is the log's. Up to when each policy has taken what it covers is a cut, which only rises:
+what has left stays away. Whatever memory is made from, and the cuts, decide alike on a fill, on a refill and on a
+replay.
 """
 
 import re

@@ -1,7 +1,8 @@
 """JSON Schema generator for the models on topics and over HTTP (HMX-E §5, HMX-A §9).
 
-The schemas describe published values: an optional field is absent, never null, and a field with a fixed default is
-present. Raises OSError if the folder cannot be written.
+Input: the models. Output: file name → JSON Schema. Run as a program, it writes the files of `schemas/hmx-1.0`. The
+schemas describe published values: an optional field is absent, never null, and a field with a fixed default is present.
+Raises OSError if the folder cannot be written.
 """
 
 import json

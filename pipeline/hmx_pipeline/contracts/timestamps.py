@@ -1,6 +1,7 @@
-"""Timestamps: RFC 3339 text to integer nanoseconds since 1970 and back (HMX-E §6.3).
+"""Timestamps: RFC 3339 text to integer nanoseconds or milliseconds since 1970, and back from milliseconds (HMX-E §6.3).
 
-The original text is always kept beside the instant. A leap second `23:59:60` is the next instant.
+Input: a text. Output: nanoseconds, None if it is no timestamp (`parse_instant`); or milliseconds, 0 if it is none
+(`milliseconds`). The original text is always kept beside the instant. A leap second `23:59:60` is the next instant.
 """
 
 import re

@@ -1,5 +1,9 @@
 """An event before its door adds ids, time and place in the session; how an import adds them, and what it reports; and
-texts cut to a size that memory can use."""
+texts cut to a size that memory can use.
+
+Enters: a `DraftEvent` with its session, agent and time; or any JSON value. Leaves: the whole event, whose id follows
+from its key; or the value with texts of at most 16,384 characters, 256 items and 12 levels.
+"""
 
 from collections import Counter
 from collections.abc import Mapping

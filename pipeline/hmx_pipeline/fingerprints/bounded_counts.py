@@ -1,4 +1,8 @@
-"""Bounded counts by name, and shares."""
+"""Bounded counts by name, and shares.
+
+Input: name → count or weight, and how many names stay. Output: the most frequent, with the rest under "" (`folded`), or
+weights of which the largest is 1 (`scaled`).
+"""
 
 from collections.abc import Mapping
 from typing import Final

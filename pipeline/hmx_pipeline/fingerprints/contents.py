@@ -1,4 +1,8 @@
-"""The input of a fingerprint: what a tenant, or one of its agents, has learnt. It does not depend on order."""
+"""The input of a fingerprint: what a tenant, or one of its agents, has learnt. It does not depend on order.
+
+Input: a tenant's contents, as `store/fingerprint_inputs` reads them, and the agent of each contribution. Output: those
+of one agent (`of_agent`).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

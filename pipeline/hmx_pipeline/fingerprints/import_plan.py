@@ -1,7 +1,8 @@
-"""Import of a fingerprint into a tenant or one of its agents: one `Import` record for each artifact.
+"""Import of a fingerprint into a tenant or one of its agents: one `Import` record for each active artifact.
 
-Only active artifacts and the priors (if any) are imported. Drafts are guesses elsewhere, and behavioral counts belong
-to whoever did the work. Raises `UnreadableError`.
+Input: a `Fingerprint`, and the tenant and agent who receive it. Output: `Import` records, sorted by pattern, priors
+last, for `kafka/control_producer` to append. Drafts are not imported, because they are guesses elsewhere; nor are
+behavioral counts, because they belong to whoever did the work. Raises `UnreadableError`.
 """
 
 from typing import Any

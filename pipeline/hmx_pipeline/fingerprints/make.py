@@ -1,7 +1,8 @@
 """Assembly of a fingerprint in one of three tiers, within its size bounds (HMX-F).
 
-The same memory gives the same bytes: everything is sorted, and nothing depends on versions, ids or arrival order. What
-exceeds a bound is dropped, the least important first, and counted.
+Input: `FingerprintContents` and a tier. Output: a `Fingerprint` with its hash and parts of at most 8 MB (full) or 96
+KB; those that the tier leaves out are empty. The same memory gives the same bytes: everything is sorted, and nothing
+depends on versions, ids or arrival order. What exceeds a bound is dropped, the least important first, and counted.
 """
 
 from collections import Counter

@@ -1,4 +1,8 @@
-"""Context priors: how much each pack section, pattern and word has mattered to the source of a fingerprint."""
+"""Context priors: how much each pack section, pattern and word has mattered to the source of a fingerprint.
+
+Input: artifact summaries, of which active ones count, and how many entities and relations there are. Output:
+`ContextPriors` with weights from 0 to 1.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Artifact summaries: an artifact without the parts that quote single sessions."""
+"""Artifact summaries: an artifact without the parts that quote single sessions.
+
+Input: an `Artifact`. Output: an `ArtifactSummary`, and how much it has mattered, from 0 to 1 (`weight`).
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

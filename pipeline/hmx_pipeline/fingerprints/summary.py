@@ -1,4 +1,8 @@
-"""The semantic summary: sentences on what an agent is good at, made from the other parts of a fingerprint."""
+"""The semantic summary: sentences on what an agent is good at, made from the other parts of a fingerprint.
+
+Input: the artifact summaries, behavioral patterns and graph digest. Output: a `SemanticSummary`: one text, and the
+titles of at most eight artifacts, the best.
+"""
 
 from collections.abc import Sequence
 

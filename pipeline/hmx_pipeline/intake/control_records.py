@@ -1,4 +1,8 @@
-"""Control records (ticks, barriers, operators' decisions) and rerouted copies, authenticated by an HMAC."""
+"""Control records (ticks, barriers, operators' decisions) and rerouted copies, authenticated by an HMAC.
+
+Input: the control key with a record's value and headers; or an operator's decision. Output: whether the record is the
+pipeline's own; or the JSON of an event of the tenant `_hmx`, which whoever appends it signs (`signature`).
+"""
 
 import hashlib
 import hmac

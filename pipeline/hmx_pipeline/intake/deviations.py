@@ -1,4 +1,8 @@
-"""Notes on accepted events that deviate from HMX-E §3 and §4: short sentences with field names, never values."""
+"""Notes on accepted events that deviate from HMX-E §3 and §4: short sentences with field names, never values.
+
+Input: an event's type and content. Output: at most 16 notes; none for a type that has no schema, unless the form of its
+name is wrong.
+"""
 
 from types import GenericAlias
 from typing import Any, Final, get_args, get_origin

@@ -1,7 +1,7 @@
-"""The JSON path of the first number that fits neither in 64 bits nor in a double.
+"""The JSON path of the first number that is out of range: an integer beyond 64 bits, or another number beyond a double.
 
-The path is `$` if the text cannot be parsed to its end, because it has another error too. Takes two linear passes, for
-rejected values only.
+Input: a JSON text, as characters or bytes. Output: a path of at most 256 characters. The path is `$` if the text cannot
+be parsed to its end, because it has another error too. Takes two linear passes, for rejected values only.
 """
 
 import json

@@ -1,6 +1,8 @@
 """Removal of pack entries that an agent repeats in a prompt, a tool's result or a quotation.
 
-An entry is cut from its mark to the next blank line. Otherwise memory would take its own words as evidence.
+Input: a text of an event. Output: whether it has the mark `[hmx]` (`echoes`), and the text without such entries
+(`own_words`). An entry is cut from its mark to the next blank line. Otherwise memory would take its own words as
+evidence.
 """
 
 import re

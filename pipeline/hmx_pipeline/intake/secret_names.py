@@ -1,7 +1,9 @@
 """Secret names (`password`, `--api-key`, `DB_PASS`), and values under them that are no secrets.
 
-A name about a secret's type, file or age (`token_type`, `--password-file`) has no secret value. Types (`password:
-str`), placeholders (`${DB_PASS}`, `<your key>`) and references (`token=self.token`) are no secrets.
+Input: a name, or a value under it. Output: whether what stands under the name is secret (`bears_secret`); whether the
+value is a placeholder (`is_blank`), code, a sentence or random. A name about a secret's type, file or age
+(`token_type`, `--password-file`) has no secret value. Types (`password: str`), placeholders (`${DB_PASS}`, `<your
+key>`) and references (`token=self.token`) are no secrets.
 """
 
 import re

@@ -1,7 +1,9 @@
 """Secret redaction in a text: all rules, those for headers, commands, URLs and odd letters too, and their quick checks.
 
-Each rule has two patterns: its shape, which every match contains and the linear engine of `finder` searches, and the
-pattern that locates the match. The second is only tried if the shape is found. Every pattern takes linear time.
+Input: a text as it reads, without JSON's escapes, or an event's bytes. Output: the text with `[REDACTED]` for each
+secret (`without_secrets`), or whether the bytes need the search at all (`suspicious`). Each rule has two patterns: its
+shape, which every match contains and the linear engine of `finder` searches, and the pattern that locates the match.
+The second is only tried if the shape is found. Every pattern takes linear time.
 """
 
 import re

@@ -1,6 +1,8 @@
 """Redaction of credentials by their format, from the table of kinds.
 
-One scan finds out whether a text contains a keyword of any kind; only kinds with a keyword in the text are tried.
+Input: a text, or an event's bytes. Output: the text with `[REDACTED]` for each token (`without_tokens`), or whether the
+bytes may hold one (`holds_token`). One scan finds out whether a text contains a keyword of any kind; only kinds with a
+keyword in the text are tried.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Word lists and sentence forms of natural languages, as data: one TOML file per ISO 639-1 code.
 
-Each section belongs to the module that reads it. To add a language, add its file. A language without a file still
-learns from actions and results. Raises at import if a file is not valid TOML.
+Input: `languages/*.toml`, at import. Output: `LANGUAGES`, language code → section → table, and one section of all
+languages (`of_all`). Each section belongs to the module that reads it. To add a language, add its file. A language
+without a file still learns from actions and results. Raises at import if a file is not valid TOML.
 """
 
 import re

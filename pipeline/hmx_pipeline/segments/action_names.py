@@ -1,4 +1,8 @@
-"""Action names: the verb of a step (`get_order`, `run git commit`), its tool, its phrase, its phase of work."""
+"""Action names: the verb of a step (`get_order`, `run git commit`), its tool, its phrase, its phase of work.
+
+Input: the role and name of a step; then the verb. Output: the verb, at most 60 characters, empty if the event names
+nothing; its tool, words, phrase and phase, and whether it changes something.
+"""
 
 import re
 from collections import Counter

@@ -1,7 +1,9 @@
 """The outcome of each decision in a segment, with the event that shows it.
 
-The strongest evidence wins: feedback that targets the decision, then steps linked to it by parent or correlation id,
-then the first outcome before the next decision on the same question, then the segment's own outcome.
+Input: a segment's steps and outcome, and the decisions in question. Output: for each decision a `Consequence`: True if
+it went well, None if unknown; what happened, in words; and the event's id. The strongest evidence wins: feedback that
+targets the decision, then steps linked to it by parent or correlation id, then the first outcome before the next
+decision on the same question, then the segment's own outcome.
 """
 
 from collections import Counter

@@ -1,4 +1,8 @@
-"""File paths, identifiers and dotted names in texts."""
+"""File paths, identifiers and dotted names in texts.
+
+Input: a message, a command, or a result. Output: paths that end with a suffix, without a leading `./`; identifiers,
+definitions first; or lines, each with the file that it is of.
+"""
 
 import re
 import sys

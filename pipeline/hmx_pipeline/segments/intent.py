@@ -1,7 +1,9 @@
 """Intent of a user message: intent classes, a stable intent key, and a title.
 
-A text is masked, two-word verbs are joined, stop words dropped, words stemmed (Snowball) and looked up in the lexicon.
-A segment's key is the sorted set of the classes in its first two user messages, so the same wish in other words has the
+Input: a user's message, or a segment's steps. Output: at most three classes (`cancel`, `modify.order`), and their key
+with the lexicon's version. Questions and options of decisions get keys too; all rooms stem words here (`stem`). A text
+is masked, two-word verbs are joined, stop words dropped, words stemmed (Snowball) and looked up in the lexicon. A
+segment's key is the sorted set of the classes in its first two user messages, so the same wish in other words has the
 same key.
 """
 

@@ -1,5 +1,6 @@
 """The outcome of a segment: success, failure or unknown.
 
+Input: a segment and its actions, paired with their results. Output: a `SegmentOutcome`, unknown if nothing tells.
 Explicit feedback wins over the last test run, and that over the last action with a known result.
 """
 

@@ -1,8 +1,10 @@
 """Pairing of tool calls with their results and errors, into the actions of a segment.
 
-Ids win over position. A result goes to the call with its call_id, else to the call that parent or correlation id names,
-else to the oldest open call of the same tool, those with its correlation id first. An error goes to the action that
-parent or correlation id names, else to the last action. If there is none, it becomes an action of its own.
+Input: a segment's steps in released order. Output: its actions in order of their first step, each with its result,
+failure and events. Ids win over position. A result goes to the call with its call_id, else to the call that parent or
+correlation id names, else to the oldest open call of the same tool, those with its correlation id first. An error goes
+to the action that parent or correlation id names, else to the last action. If there is none, it becomes an action of
+its own.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
 """The target of an action (a file, a command, or the tool), and the names by which texts refer to it.
 
-A name has a level: the exact target, the same file or its test, its directory or program, its tool.
+Input: a tool and its argument values, a step, or a text. Output: its `Target` (of a path, the last three parts); or the
+names in the text, each with its level. A name has a level: the exact target, the same file or its test, its directory
+or program, its tool.
 """
 
 import re

@@ -1,6 +1,8 @@
 """NATS JetStream as a source: a durable pull consumer, one event a message. Needs the extra `nats`.
 
-The event is the message's data; its subject and headers are not read.
+Enters: an address, a subject and a consumer's name. Leaves: messages for `sources/feed`, which acknowledges each once
+Kafka has it, or refuses it. Raises QueueAwayError. The event is the message's data; its subject and headers are not
+read.
 """
 
 import asyncio

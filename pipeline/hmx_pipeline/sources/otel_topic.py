@@ -1,7 +1,9 @@
 """A topic of an OpenTelemetry collector's Kafka exporter as a source: each message is an export, posted to the service.
 
-The service maps, bounds and counts an export as one that came over HTTP. A message is committed once the service has
-answered, so a crash repeats exports and loses none; repeated events are recognised by their ids.
+Enters: a topic, a consumer group, and the service's address and headers. Leaves: one POST for each message, and a
+`FeedReport`. Raises ForbiddenError if the service refuses the key. The service maps, bounds and counts an export as one
+that came over HTTP. A message is committed once the service has answered, so a crash repeats exports and loses none;
+repeated events are recognised by their ids.
 """
 
 import logging

@@ -1,7 +1,9 @@
 """Redis Streams as a source: a consumer group over one stream, one event an entry.
 
-An entry holds its event as JSON in one field. An entry without that field becomes a JSON object of its fields, so that
-the pipeline rejects it with a reason.
+Enters: a connection, a stream, a group and a consumer's name. Leaves: messages for `sources/feed`, which acknowledges
+each once Kafka has it, or refuses it. Raises QueueAwayError and QueueDamagedError. An entry holds its event as JSON in
+one field. An entry without that field becomes a JSON object of its fields, so that the pipeline rejects it with a
+reason.
 """
 
 import logging

@@ -1,7 +1,9 @@
 """Authority of statements: whose word a claim is, and what would outweigh it.
 
-A claim says by whom it is (`by`); the tenant's `Trust` says which agents' typed events count as more than an assistant.
-A tenant that names neither subjects nor trusted agents has none: then an event counts like a user, as it always did.
+Input: contributions, statements or records, and the tenant's `Trust`. Output: their `Authority`; the contributions
+without what does not count; one sentence on why a record is believed. A claim says by whom it is (`by`); the tenant's
+`Trust` says which agents' typed events count as more than an assistant. A tenant that names neither subjects nor
+trusted agents has none: then an event counts like a user, as it always did.
 """
 
 from collections.abc import Mapping, Sequence

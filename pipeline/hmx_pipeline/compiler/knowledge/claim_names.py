@@ -1,4 +1,8 @@
-"""Subjects and values of claims as words to show and to compare; empty if they could be anything."""
+"""Subjects and values of claims as words to show and to compare; empty if they could be anything.
+
+Input: the subject or object of an English clause as it was said, and the speaker's name if the message gives it.
+Output: a text such as `user`, `team's database` or `billing service`.
+"""
 
 import re
 from typing import Final

@@ -1,8 +1,10 @@
 """Corrections: what users said when they rejected or interrupted an action, by file, command or tool.
 
-A segment contributes what was said about one target. Each distinct text becomes a record of its own, because a later
-text on the same file is seldom about the same matter. All records of a target share its number of corrected sessions,
-their agents and their goals.
+Input of `extract`: a segment with feedback that rejects an action. Output: a contribution for each target. Input of
+`state`: all contributions on one target. Output: at most eight statements, the latest texts. A segment contributes what
+was said about one target. Each distinct text becomes a record of its own, because a later text on the same file is
+seldom about the same matter. All records of a target share its number of corrected sessions, their agents and their
+goals.
 """
 
 import re

@@ -1,8 +1,10 @@
 """Endings: messages that say that a value, a name or a thing no longer holds, whoever stated it.
 
-A statement belongs to the pattern of its subject, but an ending may name the value alone: `we switched from Snowflake
-to BigQuery` ends `our warehouse is Snowflake`. So an ending is a contribution under the normal form of what it names. A
-statement's contribution lists the forms that can reach it (`touches`), and both are compiled together.
+Input: an update or a claim of a user's message; or a pattern's contributions. Output: endings, with the form that they
+are kept under; or the endings that can reach these contributions. A statement belongs to the pattern of its subject,
+but an ending may name the value alone: `we switched from Snowflake to BigQuery` ends `our warehouse is Snowflake`. So
+an ending is a contribution under the normal form of what it names. A statement's contribution lists the forms that can
+reach it (`touches`), and both are compiled together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""English grammar reader: the claim that a plain clause states, by the patterns of `forms`."""
+"""English grammar reader: the claim that a plain clause states, by the patterns of `forms`.
+
+Input: a clause without contractions, and whether the user or an assistant says it. Output: a `Claim`, or None; of an
+assistant, only relations between named things.
+"""
 
 import re
 from typing import Final, NamedTuple

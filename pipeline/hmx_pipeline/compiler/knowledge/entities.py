@@ -1,7 +1,9 @@
 """Entities and relations of the knowledge graph, from typed events.
 
-A segment contributes what its events say of one entity or relation. The last value of each property and the last
-non-empty summary count, in event-time order. Outcomes are kept as a list: a command may fail and pass later.
+Input of `extract`: a segment's typed events, as `intake/event_projection` reads them. Output: a contribution for each
+entity and relation. Input of `state`: all contributions on one. Output: one statement, or none. A segment contributes
+what its events say of one entity or relation. The last value of each property and the last non-empty summary count, in
+event-time order. Outcomes are kept as a list: a command may fail and pass later.
 """
 
 from collections import defaultdict

@@ -1,8 +1,10 @@
 """Fact timeline: the values of one thing over time, from claims and endings in event-time order.
 
-A statement replaces earlier ones on the same thing, unless they have more authority: an assistant's never replaces a
-user's. If two of equal authority differ, and the later one does not announce a change, both stand beside a conflict
-until one is repeated. A user's ending closes the value that it names; if it names a successor, that holds from then on.
+Input: the contributions on one thing, and the endings that can reach them. Output: a `FactTimeline`: when each value
+held, in milliseconds, and which values are in dispute. A statement replaces earlier ones on the same thing, unless they
+have more authority: an assistant's never replaces a user's. If two of equal authority differ, and the later one does
+not announce a change, both stand beside a conflict until one is repeated. A user's ending closes the value that it
+names; if it names a successor, that holds from then on.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""Facts, preferences, goals and policies: extraction from messages, and their values over time.
+"""Facts, preferences, goals and policies: extraction from messages and typed events, and their values over time.
 
-A segment contributes its claims about one (subject, predicate), and its `endings` under the name of a value or thing.
-Both are compiled together in event-time order (`compiler.knowledge.fact_timeline`).
+Input of `extract`: a segment and its actions. Output: claims by (subject, predicate), and endings by what they end.
+Input of `state`: both, for one thing. Output: statements, and a conflict while values are in dispute. Both are compiled
+together in event-time order (`compiler/knowledge/fact_timeline`).
 """
 
 import re

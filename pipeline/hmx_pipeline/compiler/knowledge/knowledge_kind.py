@@ -1,4 +1,8 @@
-"""Knowledge kinds: the protocol by which contributions of a pattern become statements."""
+"""Knowledge kinds: the protocol by which contributions of a pattern become statements.
+
+Input of `state`: a pattern's contributions in event-time order, and the endings beside them. Output: statements, of
+which `compiler/knowledge/knowledge_records` makes records.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,9 @@
 """Knowledge records of a pattern, and the difference to those published before.
 
-`records` and their ids depend on the pattern's map alone: the same map gives the same bytes (law 5). Only withdrawn
-records depend on history, because their end is the time of withdrawal.
+Input: a pattern's contributions in any order, its rulings, the tenant's trust and endings. Output: its records by id
+(`records`); then which to publish and which ids to erase, given those before (`difference`). Records and their ids
+depend on the pattern's map alone: the same map gives the same bytes (law 5). Only withdrawn records depend on history,
+because their end is the time of withdrawal.
 """
 
 from collections.abc import Container, Mapping, Sequence

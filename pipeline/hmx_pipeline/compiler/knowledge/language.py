@@ -1,6 +1,7 @@
 """Patterns of each language: how it states facts and changes (`[statements]`, `[updates]`).
 
-An expression is compiled when a text first needs it, because most processes read one language or none.
+Input: the language files, at import. Output: `TONGUES`: language code → `Language`, with its forms and, by name, its
+expressions. An expression is compiled when a text first needs it, because most processes read one language or none.
 """
 
 import re

@@ -1,6 +1,8 @@
 """Normal forms of names and values: texts with the same form are about the same thing.
 
-English words are stemmed; scripts without spaces stay as they are.
+Input: a subject, a predicate or a value. Output: stems without small words; `@` before them stands for a thing, `=` for
+a thing and its predicate, `~` for all versions of a name. English words are stemmed; scripts without spaces stay as
+they are.
 """
 
 import re

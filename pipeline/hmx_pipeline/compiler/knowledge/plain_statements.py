@@ -1,7 +1,8 @@
 """Sentence and clause splitter: the plain statements in a message, with contractions spelt out.
 
-It favours precision. A sentence that asks, supposes, hopes, reports what others say, quotes, or shows code gives
-nothing at all.
+Input: a message, or one of its sentences. Output: the sentences that its author states or orders (`sentences`), or
+their clauses (`clauses`). It favours precision. A sentence that asks, supposes, hopes, reports what others say, quotes,
+or shows code gives nothing at all.
 """
 
 import re

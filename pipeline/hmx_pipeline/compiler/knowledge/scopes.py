@@ -1,8 +1,10 @@
 """Scopes: whose a statement is, and what of the subjects' statements their tenant shares.
 
-What is stated in a subject's session goes to a private pattern, whose key is prefixed by the scope, and as testimony to
-the pattern without a scope. That one yields what sessions without a subject, typed events and a quorum of subjects
-state, or, in a team, every subject. What is about somebody's own things is never testimony.
+Input: what a segment says, and whose its session is; or a pattern's contributions. Output: what goes to the private and
+what to the shared pattern (`scoped`); or the contributions that count in its scope (`in_scope`). What is stated in a
+subject's session goes to a private pattern, whose key is prefixed by the scope, and as testimony to the pattern without
+a scope. That one yields what sessions without a subject, typed events and a quorum of subjects state, or, in a team,
+every subject. What is about somebody's own things is never testimony.
 """
 
 from collections import Counter, defaultdict

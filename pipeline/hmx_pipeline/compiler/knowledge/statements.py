@@ -1,5 +1,6 @@
 """Statement parser for all languages, by the forms in their `[statements]`: subject, predicate and value.
 
+Input: a plain sentence and its language. Output: a `Stated`; None if it fits no form, or its subject could be anything.
 English has a richer grammar besides (`forms`).
 """
 

@@ -1,7 +1,8 @@
 """Updates in a message: what it says has changed, with the old and new value if named.
 
-Each language's forms are data (`[updates]`): `<s>` moved from `<old>` to `<new>`. A form that names the old value ends
-it wherever it stands. One that names only the thing ends its values for the same predicate.
+Input: a message in any of the languages. Output: its updates: kind, subject, old and new value, each empty if not
+named. Each language's forms are data (`[updates]`): `<s>` moved from `<old>` to `<new>`. A form that names the old
+value ends it wherever it stands. One that names only the thing ends its values for the same predicate.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,9 @@
 """Change point detection in yes/no sequences: since when things differ, and the share since then.
 
-A change point is accepted if two shares explain the sequence clearly better than one (log-likelihood ratio). Among many
-sequences and times some look changed by luck, so the threshold grows with their number.
+Input: True or False in time order. Output: the index since which things differ, 0 if they always were alike (`turned`);
+or the share of True since then (`share_now`). A change point is accepted if two shares explain the sequence clearly
+better than one (log-likelihood ratio). Among many sequences and times some look changed by luck, so the threshold grows
+with their number.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,4 +1,8 @@
-"""Goal phrases of a task: its wishes in the users' words, with `<slots>` for values, most frequent first."""
+"""Goal phrases of a task: its wishes in the users' words, with `<slots>` for values, most frequent first.
+
+Input: the runs of one task, and its slots by name. Output: at most four phrases; and whether the first wishes of most
+runs share a word (`alike`).
+"""
 
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,8 @@
 """own_value records: values that a task takes from its user, such as a home depot or cost centre.
 
-For each slot that depends on the user, each user's last value: from runs, or from a text without a run that names
-exactly one token like the other users' values, such as `depot-larch`.
+Input: the contributions of one task: runs, and texts without a run. Output: one statement for each slot and user; none
+where no user is known. For each slot that depends on the user, each user's last value: from runs, or from a text
+without a run that names exactly one token like the other users' values, such as `depot-larch`.
 """
 
 from collections.abc import Collection, Iterator, Sequence

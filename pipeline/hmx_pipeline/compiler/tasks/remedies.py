@@ -1,4 +1,8 @@
-"""Recoveries of procedure steps: what was done between a failure and the next try, if it beats plain retries."""
+"""Recoveries of procedure steps: what was done between a failure and the next try, if it beats plain retries.
+
+Input: the runs of one task and the steps of its procedure. Output: remedies: step, masked error, the actions to run
+first, and in how many sessions that helped. Playbooks have theirs from `compiler/recoveries`.
+"""
 
 import re
 from collections import Counter, defaultdict

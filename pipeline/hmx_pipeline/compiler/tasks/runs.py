@@ -1,7 +1,9 @@
 """run contributions: everything that one segment did; all runs together are grouped into the tenant's tasks.
 
-All runs are under one key, because a run's task is found by comparison with the others. A task is named after its first
-run, which stays the first as others come.
+Input of `extract`: a segment, its outcome and its actions. Output: its run, or what its user told. Input of `group`:
+all of a tenant's. Output: pattern → contributions: a `task_schema` and an `own_value` pattern for each task. All runs
+are under one key, because a run's task is found by comparison with the others. A task is named after its first run,
+which stays the first as others come.
 """
 
 import hashlib
