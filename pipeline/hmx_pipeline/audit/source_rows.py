@@ -1,8 +1,9 @@
 """Source rows: topic records as the audits hold them, with unreadable batches as the worker saw them.
 
-Enters: a topic, a partition, two offsets. Leaves: its `Record`s in offset order, with placeholders for unreadable ones
-where a stage's source is read. The worker rejects a record batch that exceeds its decompression limit. The audit's
-client may still read such a batch, so records that a dead letter calls unreadable are treated as unreadable here too.
+Enters: a topic, a partition, two offsets, and the dead letters that name unreadable records. Leaves: its `Record`s in
+offset order, with placeholders for unreadable ones where a stage's source is read. The worker rejects a record batch
+that exceeds its decompression limit. The audit's client may still read such a batch, so records that a dead letter
+calls unreadable are treated as unreadable here too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

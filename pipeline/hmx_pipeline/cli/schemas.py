@@ -1,4 +1,8 @@
-"""`hmx schemas`: the JSON Schemas of the topics, registered for the tools of others."""
+"""`hmx schemas`: the JSON Schemas of the topics, registered for the tools of others.
+
+Enters: the topic files, and HMX_SCHEMA_REGISTRY_URL. Leaves: the difference as a table or JSON, and after consent the
+registered subjects, none if one is incompatible; exit code 2 if changes are pending.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict

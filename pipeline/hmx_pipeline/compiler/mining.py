@@ -1,7 +1,9 @@
 """Process mining by support and precedence: the common steps of several runs, in their common order.
 
-Input: runs, each a list of verbs; their order does not matter. Output: steps with support, or None without a common
-procedure. Unlike most-frequent variants or directly-follows graphs, this tolerates noise.
+Input: runs, each the names of its steps in order (`compiler/strategy_template` gives phases); the order of the runs
+does not matter. Output: the common steps, each with its support (share of the runs), and how far the runs agree on
+their order; None without a common procedure. Unlike most-frequent variants or directly-follows graphs, this tolerates
+noise.
 """
 
 from collections import Counter
@@ -18,7 +20,7 @@ _LEAST_AGREEMENT: Final = 0.2
 
 
 class MinedStep(NamedTuple):
-    verb: str
+    name: str
     support: float
 
 
@@ -30,10 +32,10 @@ class Mined(NamedTuple):
 
 def mine(runs: Sequence[Sequence[str]]) -> Mined | None:
     """Mine the runs. A step counts once per run, where it first occurs."""
-    firsts = [{verb: i for i, verb in reversed(list(enumerate(run)))} for run in runs]
-    support = Counter(verb for first in firsts for verb in first)
+    firsts = [{name: i for i, name in reversed(list(enumerate(run)))} for run in runs]
+    support = Counter(name for first in firsts for name in first)
     least = (_SUPPORT_FEW if len(runs) < _MANY else _SUPPORT_MANY) * len(runs)
-    kept = sorted(verb for verb, count in support.items() if count >= least)
+    kept = sorted(name for name, count in support.items() if count >= least)
     if len(kept) < LEAST_STEPS:
         return None
     wins: Counter[str] = Counter()
@@ -52,8 +54,8 @@ def mine(runs: Sequence[Sequence[str]]) -> Mined | None:
     agreement = round(sum(sorted(agreements)) / len(agreements), 4) if agreements else 0.0
     if agreement < _LEAST_AGREEMENT:
         return None
-    order = sorted(kept, key=lambda verb: (-wins[verb], -early[verb], verb))
-    return Mined(tuple(MinedStep(verb, round(support[verb] / len(runs), 4)) for verb in order), agreement)
+    order = sorted(kept, key=lambda name: (-wins[name], -early[name], name))
+    return Mined(tuple(MinedStep(name, round(support[name] / len(runs), 4)) for name in order), agreement)
 
 
 def _by_chance(runs: int) -> float:
@@ -62,4 +64,5 @@ def _by_chance(runs: int) -> float:
 
 
 def share_with(lists: Sequence[Sequence[str]], item: str) -> float:
+    """Return the share of the lists, of tags or phases, that hold the item."""
     return sum(item in one for one in lists) / len(lists) if lists else 0.0

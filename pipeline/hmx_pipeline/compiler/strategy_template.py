@@ -96,7 +96,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
     if mined is None:
         return None
     counts = outcomes(rests_on)
-    names = [step.verb for step in mined.steps]
+    names = [step.name for step in mined.steps]
     active = len(proven) >= _TASKS and not _EVERYBODY.issuperset(names)
     goal = _goal([[c for c in good if c.body["task"] == task] for task in used])
     return Finding(
@@ -118,7 +118,7 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
             "tasks": {task: found.status is Status.ACTIVE for task, found in schemas.items()},
             "successes": len(good),
             "bound": counts.bound,
-            "support": {step.verb: step.support for step in mined.steps},
+            "support": {step.name: step.support for step in mined.steps},
             "order_agreement": mined.agreement,
             "rule": f"active: {_TASKS} tasks whose task_schema is active, and more than to look, change and check",
             "enough": active,

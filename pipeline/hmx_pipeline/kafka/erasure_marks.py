@@ -1,7 +1,7 @@
 """Erasure marks: reads all records of `hmx.erasures.v1`, which are few.
 
-Enters: a `KafkaProfile`, the topics' prefix. Leaves: `ErasureMark`s, without what is no mark. Raises what reading Kafka
-raises.
+Enters: a `KafkaProfile`, the topics' prefix. Leaves: `ErasureMark`s, of erasures and of retentions (with policy and
+cuts), without what is no mark. Raises what reading Kafka raises.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,9 @@
-"""Memory completeness: whether memory has been filled up to the ends of its topics."""
+"""Memory completeness: whether memory was filled up to the ends that its topics had when the fill began.
+
+Input: of each partition the position and the range that the fill reads (`store/fill_progress` builds it), and the kinds
+of damaged keys. Output: a `Completeness`: complete or not, percent, what retention had deleted, and a pack's metadata.
+What comes after those ends is lag. `WHOLE` is the default where nothing is known to be missing.
+"""
 
 from collections import Counter
 from collections.abc import Mapping

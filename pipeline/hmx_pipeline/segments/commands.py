@@ -1,8 +1,8 @@
 """Shell command parser: a command line becomes simple commands with program, words and options.
 
 Input: a command line, and the options known to take no value. Output: at most eight `Simple`; a tool call becomes one
-of them too (`call`), with its arguments as options. No program is known by name, only the shell's own syntax. An
-unclosed quote takes the rest of the line.
+of them too (`call`), with its arguments as options, and a whole line one action (`whole_line`). No program is known by
+name, only the shell's own syntax. An unclosed quote takes the rest of the line.
 """
 
 import re

@@ -4,7 +4,7 @@ Enters: messages, a question, filters or an id, in mem0's form. Leaves: answers 
 erasures in the log. Messages become events, so what is added is found once it is learnt. A memory is a knowledge record
 or an artifact: to delete it is to retract or archive it, and to delete all of a user is to erase the user. `user_id` is
 the subject; a key that is bound to a subject needs none, and opens no other. `app_id` stands for `agent_id` where no
-agent is named.
+agent is named. They are mounted only where HMX_MEM0 is set.
 """
 
 from datetime import UTC, datetime

@@ -1,7 +1,8 @@
 """Fill progress: how much of memory is loaded from the topics.
 
-Enters: per partition, the offset range that a fill reads. Leaves: `Completeness`. A partition is complete once it was
-read to the end noted at the start of the fill; what comes later is lag.
+Enters: of each partition the position and the offset range that a fill reads; kinds of damaged keys. Leaves:
+`Completeness`. A partition is complete once it was read to the end noted at the start of the fill; what comes later is
+lag.
 """
 
 from collections.abc import Iterable, Mapping

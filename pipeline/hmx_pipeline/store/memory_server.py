@@ -1,7 +1,7 @@
 """One Redis server as a whole: whether it answers, its tenants, positions and completeness.
 
-Enters: a client and the layout's `Keys`. Leaves: positions by topic/partition, and a `Completeness`. Raises
-StoreUnavailableError.
+Enters: a client and the layout's `Keys`. Leaves: positions by topic/partition, and the `Completeness` that
+`store/atomic_blocks` reads. Raises StoreUnavailableError.
 """
 
 from hmx_pipeline.retrieval.memory_completeness import Completeness

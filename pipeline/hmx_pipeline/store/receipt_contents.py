@@ -1,7 +1,7 @@
 """Receipt contents: what memory holds of an erasure, which the erasure query counts before and again after it.
 
 Enters: an `Erasure`. Leaves: `HeldRecords`: how many events, and the ids of contributions, artifacts and knowledge
-records; without names they stay in Redis until the receipt is made. Raises StoreUnavailableError.
+records; without names they stay in Redis for a week, in which the receipt can be made. Raises StoreUnavailableError.
 """
 
 from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ def held(client: Client, keys: Keys, erasure: Erasure, erased: Erasures | None =
 
 
 def keep_held(client: Client, keys: Keys, erasure: Erasure, found: HeldRecords, seconds: int) -> None:
-    """Keeps what an erasure covers, in hashes and ids, until its receipt is made. It names nobody."""
+    """Keeps what an erasure covers, in hashes and ids, for so many seconds. It names nobody."""
     told = {
         "at": erasure.at,
         "mark": mark_of(erasure.tenant_id, erasure.scope, erasure.name),

@@ -1,9 +1,9 @@
-"""Recreated topics: deletes from memory what came from a topic that was deleted and created again.
+"""Recreated topics and damaged memory: deletes what came from a topic that was made anew, or all after damage.
 
-Enters: current topic ids; those that memory was filled from are stored beside the positions. Leaves: memory as if Redis
-had never held the old topics' data, so a refill starts. Keys are deleted in pages, so that Redis stays responsive, and
-under a lock. If the process dies, the next one continues. Raises StoreUnavailableError, also while another process
-holds the lock.
+Enters: current topic ids; those that memory was filled from are stored beside the positions. Leaves: the names of
+recreated topics, and memory as if Redis had never held the old data, so a refill starts. Keys are deleted in pages, so
+that Redis stays responsive, and under a lock. If the process dies, the next one continues. Raises
+StoreUnavailableError, also while another process holds the lock.
 """
 
 import os
