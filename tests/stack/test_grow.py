@@ -196,6 +196,21 @@ def test_a_grown_generation_has_the_same_memory(pipeline: Pipeline, tmp_path: Pa
             assert verified.exit_code == 0, verified.output
 
 
+def test_a_copy_that_dies_before_its_first_commit_is_taken_up(pipeline: Pipeline) -> None:
+    """Its records stand in the log, aborted, and nobody has noted how far it came."""
+    settings = pipeline.settings
+    told = [orjson.dumps(one) for number in range(8) for one in mined(number, "acme")]
+    assert publish(told, settings).complete
+    wait_for_all(settings)
+    killed(settings, 1, "")
+    log = grown(settings).topic_prefix + EVENTS
+    assert not read_cluster(connect(settings.kafka_bootstrap), [log]).topics[log].empty
+    done = grow(settings, "--yes", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["copied"] == len(told)
+    assert sum(map(len, read(grown(settings), EVENTS).values())) == len(told)
+
+
 def test_what_old_workers_have_not_processed_is_told_and_of_two_copies_the_later_one_goes_on(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,7 +150,7 @@ class _Move:
                 noted = reader.committed(places, timeout=ANSWER_S)
             if all(each.offset >= 0 and each.metadata == self._about for each in noted):
                 self._next = [each.offset for each in noted]
-            elif not log.empty:
+            elif self._holds_records():
                 raise GrowthError(
                     f"{self._to}{EVENTS} holds records, and how far the copy had come is not known any more: delete the"
                     f" topics {self._to}hmx.… and copy anew, or name a new prefix"
@@ -161,6 +161,16 @@ class _Move:
                     f"retention has deleted {self._prefix}{EVENTS}/{number} below offset {marks.low}: what was learnt,"
                     " set and erased there can't be folded again, and the archive holds no events. Nothing was changed"
                 )
+
+    def _holds_records(self) -> bool:
+        """Whether anything was committed to the new log. A copy that died in its first transaction has left aborted
+        records there, and has noted nothing."""
+        rows, log = TopicRows(self._cluster, self._to), self._to + EVENTS
+        for number in range(self.new):
+            marks = Watermarks(self._cluster.watermarks(log, number).low, self._cluster.stable_end(log, number))
+            if marks.low or next(rows.rows(EVENTS, number, marks), None) is not None:
+                return True
+        return False
 
     def prepare(self) -> None:
         """Creates topics, and fences a copy that still runs."""
