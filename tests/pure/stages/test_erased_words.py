@@ -7,9 +7,10 @@ import orjson
 import pytest
 
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
+from hmx_pipeline.contracts.retention import Retention
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.intake.control_records import erase, ruling
+from hmx_pipeline.intake.control_records import erase, retaining, ruling
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages import ending_index, pattern_compiling
 from hmx_pipeline.stages.patterns import PatternsFold
@@ -249,3 +250,17 @@ def test_where_what_is_left_cannot_be_compiled_the_erased_words_go_all_the_same(
     monkeypatch.setattr(pattern_compiling, "records", failing)
     assert "Quetzal" in str(folded(told)[1])
     assert "Quetzal" not in str(folded([*told, erased(ErasedScope.SESSION, "s1")])[1])
+
+
+@FIRST_ERASED
+def test_a_correction_of_what_a_retention_has_taken_meanwhile_goes_with_its_session(erased_first: bool) -> None:
+    """An operator may answer to a record that was read before."""
+
+    def retained(offset: int, at: int) -> LogRecord:
+        return signed(retaining(Retention.told("acme", "all:30d"), 0, START_MS + at), 0, offset, at)
+
+    (old,) = by("", "s1", "Our warehouse is Quetzal.", at=-40 * 24 * 60)
+    (record,) = folded([old])[1]
+    corrected = ruled(record, value="Quetzal of Oslo")
+    left = folded([old, passed, retained, *decided(corrected, "s1", erased_first=erased_first)])[1]
+    assert "Quetzal" not in str(left)
