@@ -13,6 +13,8 @@ from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.control_records import erase, retaining, ruling
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages import ending_index, pattern_compiling
+from hmx_pipeline.stages.executor import Executor
+from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import EVENTS_DLQ, EVIDENCE, KNOWLEDGE
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
@@ -264,3 +266,31 @@ def test_a_correction_of_what_a_retention_has_taken_meanwhile_goes_with_its_sess
     corrected = ruled(record, value="Quetzal of Oslo")
     left = folded([old, passed, retained, *decided(corrected, "s1", erased_first=erased_first)])[1]
     assert "Quetzal" not in str(left)
+
+
+def test_what_a_bound_had_dropped_before_the_upgrade_is_found_by_the_erasure_of_its_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The release before kept no mark of it in the state."""
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 2)
+
+    def of(*told: Event | Made) -> list[Record]:
+        log = [
+            one(n, 10 * n) if callable(one) else LogRecord(0, n, START_MS + 10 * n, b"k", orjson.dumps(one))
+            for n, one in enumerate(told)
+        ]
+        outputs = run(sessions_fold, log).on(EVIDENCE)
+        return [Record(0, n, START_MS + n, o.key, o.value, o.headers) for n, o in enumerate(outputs)]
+
+    told = [*stated(8), passed]
+    count = len(of(*told))
+    after = of(*told, erased(ErasedScope.SESSION, "s0"), passed)
+    before = Executor(PatternsFold(), 0)
+    effects = before.run(after[:count])
+    last = {output.key: output.value for output in effects.outputs}
+    assert "Quetzal0" in str(last)
+    state = {key: value.replace(b',"dropped":true', b"") for key, value in effects.changes.items() if value is not None}
+    upgraded = Executor(PatternsFold(), 0)
+    upgraded.restore([*state.items(), ("!", before.position_record(count, "id", ()))])
+    last |= {output.key: output.value for output in upgraded.run(after[count:]).outputs}
+    assert "Quetzal0" not in str(last)
