@@ -16,7 +16,7 @@ from hmx_pipeline.kafka_profile import JAVA_ONLY, NAMES
 from hmx_pipeline.local.jars import KAFKA_VERSION
 from hmx_pipeline.local.kafka import MESSAGE_BYTES
 from hmx_pipeline.settings import Settings
-from tests.support import bill
+from tests.support import bill, generated
 from tests.support.documents import DOCS, README, ROOT
 from tests.support.generated import command_of
 
@@ -130,3 +130,10 @@ def test_nothing_is_published_beyond_this_machine() -> None:
 def test_the_bill_of_materials_is_of_the_lock_and_every_licence_is_permissive() -> None:
     assert bill.FILE.read_text() == bill.document(), "`make docs` writes it anew"
     assert not [(name, of) for name, of in bill.by_licence().items() if not name or re.search("GPL|SSPL|BUSL", name)]
+
+
+def test_a_cell_of_many_names_says_how_many_it_leaves_out() -> None:
+    names = [f"`name_{n}`" for n in range(12)]
+    for most in (3, 5, 8):
+        shown, _, more = generated._some(names, most).partition(" and ")
+        assert (shown.count("name"), more) == (most, f"{12 - most} more")

@@ -1,9 +1,12 @@
 """The soak's judge: what it calls growth, and what it does not."""
 
+import ast
+import inspect
 import random
 
 import pytest
 
+from tests.soak import bounded
 from tests.soak.judge import LIMITS, MB, Sample, judged
 
 SECONDS = 1_200
@@ -49,3 +52,13 @@ def test_whoever_exceeds_its_limit_fails_though_it_comes_down_again() -> None:
     assert failed(run_of(service=curve)) == ["service"]
     with pytest.raises(ValueError, match="too short"):
         judged(run_of()[:5])
+
+
+def test_every_bound_that_a_soak_lowers_is_looked_up_there() -> None:
+    lowered = [
+        (node.value.id, node.attr)
+        for node in ast.walk(ast.parse(inspect.getsource(bounded.lower)))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
+    ]
+    assert len(lowered) > 5
+    assert not [name for module, name in lowered if not hasattr(getattr(bounded, module), name)]

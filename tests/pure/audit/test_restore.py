@@ -24,6 +24,7 @@ from hmx_pipeline.audit.backup import (
 )
 from hmx_pipeline.audit.restore import aborted, outdated, pieces_of
 from hmx_pipeline.kafka.topic_files import load_topics
+from hmx_pipeline.kafka.topic_plan import ClusterState, PlanVerdict, TopicPlan, TopicState
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import ARTIFACTS, EVENTS
 
@@ -84,3 +85,34 @@ def test_whoever_lacks_the_control_key_alters_no_backup(
     (tmp_path / MANIFEST).write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, topics=altered)))
     with pytest.raises(BackupError, match="altered"):
         manifest_of(tmp_path, settings)
+
+
+@pytest.mark.parametrize(("stored", "there"), [(2, 8), (8, 2), (8, 16)])
+def test_a_backup_is_not_restored_into_topics_that_have_another_number_of_partitions(
+    stored: int, there: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a small stack into a whole one, say: keys would be in other partitions from then on."""
+    specs = load_topics()
+    parts = [StoredPartition(*([0] * len(StoredPartition.__struct_fields__)))] * stored
+    manifest = Manifest(FORMAT, "", "", {one.topic: StoredTopic("id", parts) for one in specs})
+    found = {one.topic: TopicState(there, 1, one.config.entries(), frozenset(), empty=True) for one in specs}
+    applied: list[TopicPlan] = []
+
+    class EnoughError(Exception):
+        pass
+
+    def noted(_: object, wanted: TopicPlan) -> None:
+        applied.append(wanted)
+        raise EnoughError
+
+    for name, answer in (
+        ("manifest_of", manifest),
+        ("connect", None),
+        ("read_cluster", ClusterState(1, found)),
+        ("_await_no_worker", None),
+    ):
+        monkeypatch.setattr(restore, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(restore, "apply", noted)
+    with pytest.raises((EnoughError, BackupError)):
+        restore.restore(Settings.load({"HMX_KAFKA_BOOTSTRAP": "localhost:1"}), Path(), lambda *_: None)
+    assert all(wanted.verdict is PlanVerdict.REFUSED for wanted in applied)

@@ -137,6 +137,27 @@ def test_a_log_that_a_broker_has_made_by_itself_is_refused() -> None:
     refused(plan(wanted, ClusterState(1, {EVENTS: state(partitions=1)})), "partitions", "hmx topics grow")
 
 
+def test_topics_that_a_broker_has_made_by_itself_are_refused_though_they_are_two() -> None:
+    """One that a producer wrote to, and one that a reader asked for: neither has a setting of its file."""
+    wanted = [spec(topic=name, partitions_as=None) for name in (EVENTS, EVENTS_DLQ, NAME)]
+    made = TopicState(1, 1, state(CREATE_TIME).config, frozenset(), empty=False)
+    refused(plan(wanted, ClusterState(1, {EVENTS: made, NAME: made})), "partitions", "hmx topics grow")
+
+
+def test_what_has_grown_from_a_small_stack_is_as_its_files_want() -> None:
+    """`hmx topics grow` takes any multiple of the two that there are."""
+    wanted = [spec(topic=name, partitions_as=None) for name in (EVENTS, EVENTS_DLQ)]
+    for count in (4, 6, 8, 12, 16):
+        found = plan(wanted, ClusterState(1, {one.topic: state(partitions=count, replicas=1) for one in wanted}))
+        assert found.verdict is PlanVerdict.CLEAN, count
+
+
+def test_a_number_of_partitions_that_a_new_log_cannot_have_is_not_passed_over() -> None:
+    wanted = [spec(topic=name, partitions_as=None) for name in (EVENTS, EVENTS_DLQ)]
+    found = plan(wanted, ClusterState(1, {}), partitions=3)
+    assert found.verdict is PlanVerdict.REFUSED or {new.partitions for new in found.creations} == {3}
+
+
 def test_a_topic_without_keys_may_grow_but_not_shrink() -> None:
     grown = compared(spec(keyed=False), state(partitions=4))
     assert grown.changes == (SettingChange(NAME, "partitions", "4", "8"),)

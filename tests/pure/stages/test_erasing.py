@@ -6,13 +6,17 @@ from functools import cache
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import KIND, REASON, header, origin_of
 from hmx_pipeline.intake.control_records import erase
+from hmx_pipeline.stages import pattern_compiling
+from hmx_pipeline.stages.fold import attempt
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.stages.segmenting import SEGMENT_IDLE_MS
 from hmx_pipeline.store.erased_memory import Erasures
@@ -214,6 +218,30 @@ def test_no_older_version_stays_though_the_newest_did_not_rest_on_it_any_more() 
     result = run(PatternsFold, spoken(log, len(told), len(told) + len(withdrawn)))
     for topic in (ARTIFACTS, KNOWLEDGE):
         assert not [one for one in standing(result, topic).values() if not events.isdisjoint(one["source_events"])]
+
+
+def test_where_the_runs_that_are_left_cannot_be_grouped_nothing_stays_of_an_erased_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told, group = evidence(), KINDS["run"].group
+    own = [one for r in told if (one := orjson.loads(r.value or b"")).get("session_id") == "session-3"]
+    events = {event for one in own for event in one["source_events"]}
+    assert events
+
+    def hostile(*_: Any) -> Any:
+        raise IndexError("content that nobody thought of")
+
+    def attempted(tx: Any, count: str, otherwise: Any, compute: Any, *args: Any, **named: Any) -> Any:
+        fails = compute is group and "session-3" not in {each.session_id for each in args[0]}
+        return attempt(tx, count, otherwise, hostile if fails else compute, *args, **named)
+
+    monkeypatch.setattr(pattern_compiling, "attempt", attempted)
+    log = [*told, erased_record("session-3")]
+    before = standing(run(PatternsFold, spoken(told, len(told))), ARTIFACTS)
+    assert [one for one in before.values() if not events.isdisjoint(one["source_events"])]
+    result = run(PatternsFold, spoken(log, len(told)))
+    assert result.counts["pattern_not_compiled"]
+    assert not [one for one in standing(result, ARTIFACTS).values() if not events.isdisjoint(one["source_events"])]
 
 
 def test_a_whole_tenant_leaves_nothing_in_state_and_topics() -> None:

@@ -263,6 +263,21 @@ def test_what_a_standing_ruling_rests_on_is_the_same_before_and_after_the_policy
     assert before == after == [(record["text"], 2)]
 
 
+def test_what_a_bound_has_dropped_is_found_by_the_retention_that_takes_its_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by an erasure: each of these sessions was published once, and two are kept."""
+    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 2)
+    steps: list[Any] = []
+    for n in range(8):
+        (one,) = said(f"s{n}", f"Our warehouse is Quetzal{n}.", at=5 * n)
+        at = (milliseconds(one["timestamp"]) or 0) - (40 * DAY_MS if n < 3 else 0)
+        steps += [one | {"timestamp": format_ms(at)}, 1_000, lambda offset, at: barrier_record(at, 0, offset, f"b{at}")]
+    assert "Quetzal0" in str(known(*steps))
+    left = str(known(*steps, policy_made("all:30d"), 1_000))
+    assert not [n for n in range(3) if f"Quetzal{n}" in left]
+
+
 def test_the_archive_keeps_nothing_of_it() -> None:
     pytest.importorskip("pyarrow")
     from hmx_pipeline.store.archive_format import ArchivedRecord, remaining
