@@ -232,17 +232,11 @@ def test_what_was_told_before_its_subject_came_is_shared_no_more_at_once_and_is_
     assert {r.get("subject_id") for r in records} == {"u1"}
 
 
-@pytest.mark.parametrize("corrected", [False, True], ids=["as it was", "corrected"])
-def test_what_a_bound_has_dropped_before_its_subject_came_is_shared_no_more(
-    monkeypatch: pytest.MonkeyPatch, corrected: bool
-) -> None:
+def test_what_a_bound_has_dropped_before_its_subject_came_is_shared_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight sessions that name a warehouse in turn, two are kept. The first was published, and u1 names it late."""
     monkeypatch.setattr("hmx_pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 2)
     events = [by("", f"s{n}", f"Our warehouse is Quetzal{n}.", "Thanks.", at=5 * n) for n in range(8)]
     begun: list[Json | int | Made] = [events[0][0], 1_000, tick, barrier]
-    if corrected:
-        (record,) = known(*begun)
-        begun += [ruled(record, RulingVerb.CORRECT, value="Quetzal0 of Oslo"), barrier]
     rest = [one for first, _ in events[1:] for one in (first, 1_000, barrier)]
     named = events[0][1] | {"metadata": {"user_id": "u1"}}
     records = known(*begun, *rest, named, 1_000, barrier)

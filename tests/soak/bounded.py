@@ -11,7 +11,7 @@ from hmx_pipeline.cli.app import main
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.service import overview, subscriber_queue
 from hmx_pipeline.service.hippocortex import usage
-from hmx_pipeline.stages import pattern_state, sessions
+from hmx_pipeline.stages import pattern_state, session_releasing
 from hmx_pipeline.store import changes, source_cache, tenant_index
 
 SESSIONS: Final = 250
@@ -21,9 +21,9 @@ SEARCHED: Final = 500
 
 
 def lower() -> None:
-    sessions.SESSIONS_LIVE = SESSIONS  # type: ignore[misc]
-    sessions.PARTITION_WAITING_BYTES = 2 * MB  # type: ignore[misc]
-    sessions.PARTITION_SESSION_BYTES = MB // 2  # type: ignore[misc]
+    session_releasing.SESSIONS_LIVE = SESSIONS  # type: ignore[misc]
+    session_releasing.PARTITION_WAITING_BYTES = 2 * MB  # type: ignore[misc]
+    session_releasing.PARTITION_SESSION_BYTES = MB // 2  # type: ignore[misc]
     pattern_state.PATTERN_CONTRIBUTIONS = 64  # type: ignore[misc]
     pattern_state.TENANT_CONTRIBUTIONS = 250  # type: ignore[misc]
     changes.PATTERN_SAMPLE, changes.TENANT_SAMPLE, changes.SEARCHED = 128, 500, SEARCHED  # type: ignore[misc]

@@ -45,8 +45,8 @@ PACKAGE = Path(hmx_pipeline.__file__).parent
 COMMANDS = typer.main.get_command(application())
 Row = tuple[str, ...]
 SHOWN, NAMES = 5, 8
+"""Importers and names in a cell of the rooms' tables."""
 LONGEST_TYPE = 40
-"""Names in a cell of the rooms' tables."""
 
 
 _FLOW = re.compile(r"(?:Enters|Leaves|Input|Output)\b[^:]{0,60}: .+?\.(?= [A-Z|]|$)")
@@ -340,7 +340,7 @@ def _importers(path: Path, uses: Mapping[str, set[str]]) -> str:
 def _some(names: list[str], most: int) -> str:
     """The first names, and how many there are besides; never one alone, which would be as long as its name."""
     shown = names if len(names) == most + 1 else names[:most]
-    return ", ".join(shown) + (f" and {len(names) - SHOWN} more" if len(shown) < len(names) else "")
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(shown) < len(names) else "")
 
 
 def _name(path: Path) -> str:
@@ -372,6 +372,9 @@ def _types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 def _type(annotation: ast.expr) -> str:
+    match annotation:
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[plain, *_])):
+            annotation = plain
     text = ast.unparse(annotation).strip("'")
     return text if len(text) <= LONGEST_TYPE else text[: LONGEST_TYPE - 1] + "…"
 

@@ -416,9 +416,17 @@ class Patterns:
             else:
                 self._lose(offset, one, each)
             self.counts["contribution_claimed"] += 1
+        stale |= self._lost_to(contribution) if contribution.claimed_at else set()
         for name in stale:
             self._speak_later(self.patterns[name])
             self.patterns[name].forgets = True
+
+    def _lost_to(self, contribution: Contribution) -> set[str]:
+        """Where words of its session may stand that lead nowhere any more."""
+        kind, key = contribution.pattern
+        names = {join_key(contribution.tenant_id, join_key(kind, one)) for one in (key, scope_of(key)[1])}
+        found = {each for name in names & self.patterns.keys() for each in self._compiled_with(self.patterns[name])}
+        return {name for name in found if self.patterns[name].dropped}
 
     def under(self, tenant_id: str, before: int) -> Under:
         """The endings by their form, as they stood before that offset."""
@@ -437,7 +445,8 @@ class Patterns:
         said = touched(Contribution.model_validate_json(value)) if value else ()
         lists = {(pattern.tenant_id, ends, form) for form in said}
         listed_before = self._lists.pop(key, frozenset())
-        losing = self._compiled_with(pattern) if value is None or listed_before - lists else set()
+        ended = [form for _, _, form in listed_before - lists if self._is_ended(pattern.tenant_id, form)]
+        losing = self._compiled_with(pattern) if value is None or ended else set()
         if lists:
             self._lists[key] = lists
         for form in sorted(listed_before | lists):
@@ -453,6 +462,10 @@ class Patterns:
                     losing |= self._compiled_with(self.patterns[each]) if was else set()
         for each in losing:
             self.patterns[each].dropped = True
+
+    def _is_ended(self, tenant_id: str, form: str) -> bool:
+        ending = self.patterns.get(join_key(tenant_id, join_key(ENDING, form)))
+        return ending is not None and bool(ending.kept)
 
     def _beside(self, tenant_id: str, form: str, left: int = KNOWLEDGE_CHAIN) -> set[str]:
         """The patterns that are compiled together with the endings of a form."""
@@ -753,6 +766,7 @@ class Patterns:
             if (policy := self._too_old(one, orjson.loads(value), row.offset + 1))
         ]
         stale = {name for one, _, _ in gone for name in self._compiled_with(one)}
+        stale |= {name for name, one in own.items() if one.dropped}
         for one, key, policy in gone:
             self._lose(row.offset, one, key)
             self.counts[f"forgotten_by_{policy}"] += 1

@@ -181,7 +181,7 @@ def _kafka(settings: Settings, processes: Sequence[str]) -> Iterator[SettingChec
     from hmx_pipeline.kafka.acl_rights import check_rights
     from hmx_pipeline.kafka.preflight import reaching
     from hmx_pipeline.kafka.topic_files import connect, load_topics, metadata, read_cluster
-    from hmx_pipeline.kafka.topic_plan import PlanVerdict, plan
+    from hmx_pipeline.kafka.topic_plan import PlanVerdict, TopicPlan, plan, sized
 
     profile = settings.require_kafka()
     admin = connect(profile)
@@ -197,7 +197,12 @@ def _kafka(settings: Settings, processes: Sequence[str]) -> Iterator[SettingChec
         return
     yield SettingCheck("kafka", True, f"{profile} answers, brokers: {brokers}")
     specs = load_topics(prefix=settings.topic_prefix)
-    wanted = _asked(lambda: plan(specs, read_cluster(admin, [spec.topic for spec in specs])))
+
+    def compared() -> TopicPlan:
+        cluster = read_cluster(admin, [spec.topic for spec in specs])
+        return plan(sized(specs, cluster), cluster)
+
+    wanted = _asked(compared)
     if isinstance(wanted, str):
         yield SettingCheck("topics", None, f"their settings can't be compared with this login: {wanted}")
     elif wanted.verdict is PlanVerdict.CLEAN:

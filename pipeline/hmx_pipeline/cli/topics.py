@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from hmx_pipeline.cli.console import OUT, fail, many, plain, print_json, progress_bar, table
 from hmx_pipeline.kafka.preflight import reaching
 from hmx_pipeline.kafka.topic_files import TopicsError, apply, connect, load_topics, read_cluster
-from hmx_pipeline.kafka.topic_plan import PlanVerdict, SettingChange, TopicPlan, plan
+from hmx_pipeline.kafka.topic_plan import PlanVerdict, SettingChange, TopicPlan, plan, sized
 from hmx_pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _compare(bootstrap: str | None, allow_shrink: bool, partitions: int = 0) -> 
     admin = connect(address)
     with reaching(address):
         cluster = read_cluster(admin, [spec.topic for spec in specs])
-    return admin, plan(specs, cluster, allow_shrink=allow_shrink, partitions=partitions)
+    return admin, plan(sized(specs, cluster, partitions), cluster, allow_shrink=allow_shrink)
 
 
 def _show(found: TopicPlan, as_json: bool) -> None:

@@ -170,12 +170,23 @@ class TopicPlan:
         return frozenset(item.topic for item in self.creations) | frozenset(item.topic for item in self.changes)
 
 
-def plan(
-    specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: bool = False, partitions: int = 0
-) -> TopicPlan:
-    """Computes the difference. `allow_shrink` permits shorter retention, which deletes records. `partitions`: of the
-    log where it does not exist yet; 0 for its file's."""
-    specs = _sized(tuple(specs), cluster, partitions)
+def sized(specs: Iterable[TopicSpec], cluster: ClusterState, partitions: int = 0) -> tuple[TopicSpec, ...]:
+    """Returns the topics with as many times their files' partitions as the log has, once it exists: `hmx topics grow`
+    has made more, a small stack fewer. `partitions`: of a log that does not exist yet; 0 for its file's. A log without
+    any setting of its own was made by a broker itself, and tells nothing."""
+    specs = tuple(specs)
+    for spec in specs:
+        state = cluster.topics.get(spec.topic)
+        if spec.topic.endswith(EVENTS) and (state is None or state.overridden):
+            count = state.partitions if state is not None else partitions or spec.partitions
+            sizes = [max(1, each.partitions * count // spec.partitions) for each in specs]
+            return tuple(each.model_copy(update={"partitions": size}) for each, size in zip(specs, sizes, strict=True))
+    return specs
+
+
+def plan(specs: Iterable[TopicSpec], cluster: ClusterState, *, allow_shrink: bool = False) -> TopicPlan:
+    """Computes the difference. `allow_shrink` permits shorter retention, which deletes records."""
+    specs = tuple(specs)
     creations: list[Creation] = []
     changes: list[SettingChange] = []
     refusals: list[Refusal] = []
@@ -191,19 +202,6 @@ def plan(
             else:
                 changes.append(change)
     return TopicPlan(tuple(creations), tuple(changes), tuple(refusals), tuple(_notes(specs, cluster)), specs)
-
-
-def _sized(specs: tuple[TopicSpec, ...], cluster: ClusterState, partitions: int) -> tuple[TopicSpec, ...]:
-    """Each topic has the same multiple or part of its file's partitions, which the log's tells: `hmx topics grow` has
-    made more, a small stack fewer. A log that stands alone with fewer was not made here, but by a broker itself."""
-    for spec in specs:
-        state = cluster.topics.get(spec.topic)
-        count = state.partitions if state is not None else partitions or spec.partitions
-        fewer = spec.partitions % count == 0 and (count == partitions or len(cluster.topics) > 1)
-        if spec.topic.endswith(EVENTS) and (count % spec.partitions == 0 or fewer):
-            sizes = [max(1, each.partitions * count // spec.partitions) for each in specs]
-            return tuple(each.model_copy(update={"partitions": size}) for each, size in zip(specs, sizes, strict=True))
-    return specs
 
 
 def _creation(spec: TopicSpec, brokers: int) -> Creation:

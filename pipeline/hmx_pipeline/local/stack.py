@@ -184,7 +184,7 @@ class Stack:
         if not self._keep:
             servers = [dataclasses.replace(server, grace=0.0) for server in servers]
         without |= {"HMX_REDIS_URL_FILE", "HMX_CONTROL_KEY_FILE"}  # both were read here
-        partitions = SMALL_PARTITIONS if self._small else 0
+        partitions = SMALL_PARTITIONS if self._small and not settings.kafka_bootstrap else 0
         stages = pipeline_stages(self.environment, frozenset(without), partitions) if self._pipeline else ()
         return [servers, *stages]
 

@@ -50,7 +50,7 @@ class PatternCompiling:
         pattern, reach, known = pattern_of(key), self._maps.reach, tx.get(key)
         listed, lists = reach.forms(pattern, known), reach.forms(pattern, contribution)
         before = {form for form in listed | lists if reach.open(form)}
-        loses = known is not None and (contribution is None or not listed <= lists)
+        loses = known is not None and (contribution is None or any(map(self._maps.is_ended, listed - lists)))
         losing = {*self.spoken_with(pattern)} if loses else set()
         tx.put(key, contribution)
         self.speak_later(tx, pattern, trace)
@@ -98,9 +98,10 @@ class PatternCompiling:
     def _say_what_they_make(self, tx: Tx, key: str, tenant_id: str, state: PatternState) -> None:
         """Publish each pattern that the contributions make now, and each that they made before."""
         made = self._made(tx, tenant_id, split_pattern(key)[1].type)
-        if made is None:
+        if made is None and not state.forgets:
             tx.put(key, state.model_copy(update={"speak_at": None, "trace": ""}))
             return
+        made = made or {}  # what was erased must not stay, even if nothing can be said instead
         tx.put(key, PatternState(dropped=True) if state.dropped and not state.forgets else None)
         evidence = {state_key(tenant_id, pattern): own for pattern, own in made.items()}
         for each in sorted(evidence.keys() | self._maps.made(key)):
@@ -191,7 +192,9 @@ class PatternCompiling:
             )
             return difference(PublishedRecords(state.records, state.withdrawn), now, tx.clock)
 
-        known, published, erased = attempt(tx, "pattern_not_compiled", unchanged, compiled)
+        known, published, erased = said_now = attempt(tx, "pattern_not_compiled", unchanged, compiled)
+        if said_now is unchanged and state.forgets:  # what was erased must not stay, even if nothing is said instead
+            known, erased = PublishedRecords([], []), [*(each.record_id for each in state.records), *state.withdrawn]
         left = bool(evidence) or bool(state.rulings)
         buried = {*known.withdrawn} if state.forgets else ()
         for record in published:
@@ -269,3 +272,11 @@ class PatternCompiling:
                 yield from self.spoken_with(each)
         if is_compiled(kind):
             yield state_key(tenant_id, task_patterns(kind)[0]) if KINDS[kind].group is not None else pattern
+
+    def lost_to(self, tx: Tx, contribution: Contribution) -> Iterator[str]:
+        """Yield the keys of the patterns that its session may have had words in, and that have lost some since."""
+        tenant_id, (kind, key) = contribution.tenant_id, contribution.pattern
+        for name in {key, scope_of(key)[1]}:
+            for pattern in self.spoken_with(state_key(tenant_id, Pattern(kind, name))):
+                if (tx.get(pattern) or PatternState()).dropped:
+                    yield pattern

@@ -47,7 +47,7 @@ from hmx_pipeline.contracts.limits import (
 )
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.claimed_evidence import ClaimedEvidence
-from hmx_pipeline.stages.ending_index import EndingIndex, ending_key
+from hmx_pipeline.stages.ending_index import EndingIndex, Form, ending_key
 from hmx_pipeline.stages.erased_evidence import ErasedEvidence, ErasureState
 from hmx_pipeline.stages.fair_shares import FairShares
 from hmx_pipeline.stages.sealed_decisions import SealedDecisions
@@ -272,6 +272,10 @@ class Maps(TenantRules):
             return list(known.values()) if known and self.reach.open((tenant_id, chained, form)) else []
 
         return endings
+
+    def is_ended(self, form: Form) -> bool:
+        """Return True if the tenant has an ending of a form."""
+        return ending_key(form[0], form[2]) in self._maps
 
     def made(self, pattern: str) -> set[str]:
         """Return the keys of the patterns that this tenant's contributions have made."""

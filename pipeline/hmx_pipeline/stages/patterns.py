@@ -138,6 +138,7 @@ class PatternsFold:
             kept = known.claimed_by(contribution) if is_statement(known.pattern_type) else None
             self._compiling.put(tx, key, kept, trace)
             tx.count("contribution_claimed")
+        stale.update(self._compiling.lost_to(tx, contribution) if contribution.claimed_at else ())
         for pattern in sorted(stale):
             self._compiling.speak_later(tx, pattern, trace)
             state: PatternState = tx.get(pattern)
@@ -236,14 +237,16 @@ class PatternsFold:
             return
         tx.put(key, known.model_copy(update={"cuts": cuts}))
         self._compiling.forget_sealed(tx, tenant_id, lambda one: one.at and policy_of(cuts, one.at, KNOWN_CLASS))
-        ruled = {}
+        ruled, lost = {}, set[str]()
         for pattern in self._published(tx, tenant_id):
             state: PatternState = tx.get(pattern)
             if state.rulings:
                 ruled[pattern] = self._ruled(tx, pattern)
+            if state.dropped:
+                lost.add(pattern)
         taken = [(key, self._taken_by(tx, key, each)) for key, each in self._maps.of_tenant(tenant_id)]
         gone = [(key, policy) for key, policy in taken if policy]
-        stale = self._drop(tx, [key for key, _ in gone])
+        stale = self._drop(tx, [key for key, _ in gone]) | lost
         for pattern in sorted({*stale, *ruled}):
             state = tx.get(pattern) or PatternState()
             rulings = ruled.get(pattern, [])

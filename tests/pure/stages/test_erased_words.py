@@ -7,14 +7,11 @@ import orjson
 import pytest
 
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
-from hmx_pipeline.contracts.retention import Retention
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.intake.control_records import erase, retaining, ruling
+from hmx_pipeline.intake.control_records import erase, ruling
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages import ending_index, pattern_compiling
-from hmx_pipeline.stages.executor import Executor
-from hmx_pipeline.stages.fold import Record
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import EVENTS_DLQ, EVIDENCE, KNOWLEDGE
 from tests.support.inprocess import Ran, barrier_record, run, sessions_fold, signed, tick_record
@@ -166,21 +163,6 @@ def ruled(record: Event, **words: str) -> Made:
     return lambda offset, at: signed(ruling(asked, 0), 0, offset, at)
 
 
-@pytest.mark.parametrize(
-    ("bound", "n"), [*(("PATTERN_CONTRIBUTIONS", n) for n in (0, 1, 6)), *(("TENANT_CONTRIBUTIONS", n) for n in (0, 1))]
-)
-def test_a_correction_goes_with_its_session_though_a_bound_has_dropped_what_it_rests_on(
-    bound: str, n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(f"hmx_pipeline.stages.pattern_state.{bound}", 2)
-    told = stated(8)
-    before = told[: 2 * n + 2]
-    (record,) = (one for one in folded(before)[1] if f"Quetzal{n}" in one["text"] and one["status"] == "active")
-    corrected = ruled(record, value=f"Quetzal{n} of Oslo")
-    log = [*before, corrected, passed, *told[2 * n + 2 :], passed, erased(ErasedScope.SESSION, f"s{n}")]
-    assert f"Quetzal{n}" not in str(folded(log)[1])
-
-
 FIRST_ERASED = pytest.mark.parametrize("erased_first", [False, True], ids=["ruled, erased", "erased, ruled"])
 
 
@@ -224,20 +206,6 @@ def test_a_correction_holds_no_words_of_an_erased_session_beyond_the_sources_tha
     assert "quetzal0x" not in str(left)
 
 
-@FIRST_ERASED
-def test_a_correction_of_what_an_ending_put_in_its_place_goes_with_the_session_that_named_the_thing(
-    erased_first: bool,
-) -> None:
-    """Its only source is the ending, which names the new value; the thing and the words are those of the statement."""
-    told: list[Event | Made] = [
-        *by("", "s1", "Our Quetzal warehouse is Snowflake."),
-        *by("", "s2", "We switched from Snowflake to BigQuery.", at=5),
-    ]
-    (record,) = (one for one in folded(told)[1] if one["text"] == "Our Quetzal warehouse is BigQuery")
-    corrected = ruled(record, value="BigQuery in Oslo")
-    assert "Quetzal" not in str(folded([*told, *decided(corrected, "s1", erased_first=erased_first)])[1])
-
-
 def test_where_what_is_left_cannot_be_compiled_the_erased_words_go_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -252,45 +220,3 @@ def test_where_what_is_left_cannot_be_compiled_the_erased_words_go_all_the_same(
     monkeypatch.setattr(pattern_compiling, "records", failing)
     assert "Quetzal" in str(folded(told)[1])
     assert "Quetzal" not in str(folded([*told, erased(ErasedScope.SESSION, "s1")])[1])
-
-
-@FIRST_ERASED
-def test_a_correction_of_what_a_retention_has_taken_meanwhile_goes_with_its_session(erased_first: bool) -> None:
-    """An operator may answer to a record that was read before."""
-
-    def retained(offset: int, at: int) -> LogRecord:
-        return signed(retaining(Retention.told("acme", "all:30d"), 0, START_MS + at), 0, offset, at)
-
-    (old,) = by("", "s1", "Our warehouse is Quetzal.", at=-40 * 24 * 60)
-    (record,) = folded([old])[1]
-    corrected = ruled(record, value="Quetzal of Oslo")
-    left = folded([old, passed, retained, *decided(corrected, "s1", erased_first=erased_first)])[1]
-    assert "Quetzal" not in str(left)
-
-
-def test_what_a_bound_had_dropped_before_the_upgrade_is_found_by_the_erasure_of_its_session(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The release before kept no mark of it in the state."""
-    monkeypatch.setattr("hmx_pipeline.stages.pattern_state.PATTERN_CONTRIBUTIONS", 2)
-
-    def of(*told: Event | Made) -> list[Record]:
-        log = [
-            one(n, 10 * n) if callable(one) else LogRecord(0, n, START_MS + 10 * n, b"k", orjson.dumps(one))
-            for n, one in enumerate(told)
-        ]
-        outputs = run(sessions_fold, log).on(EVIDENCE)
-        return [Record(0, n, START_MS + n, o.key, o.value, o.headers) for n, o in enumerate(outputs)]
-
-    told = [*stated(8), passed]
-    count = len(of(*told))
-    after = of(*told, erased(ErasedScope.SESSION, "s0"), passed)
-    before = Executor(PatternsFold(), 0)
-    effects = before.run(after[:count])
-    last = {output.key: output.value for output in effects.outputs}
-    assert "Quetzal0" in str(last)
-    state = {key: value.replace(b',"dropped":true', b"") for key, value in effects.changes.items() if value is not None}
-    upgraded = Executor(PatternsFold(), 0)
-    upgraded.restore([*state.items(), ("!", before.position_record(count, "id", ()))])
-    last |= {output.key: output.value for output in upgraded.run(after[count:]).outputs}
-    assert "Quetzal0" not in str(last)

@@ -19,8 +19,9 @@ from hmx_pipeline.contracts.options import Kind, Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 
-_LEARNT: Final = ("agents", "goal", "properties", "summary")
-"""Of what a correction keeps of its record: what sessions said besides, each its own."""
+_OTHERS: Final = ("agents", "goal", "summary")
+"""What sessions said besides, each its own. A correction keeps none of it, because its sources do not name them all."""
+_PROPERTIES: Final = "properties"
 _ENDED: Final = (Standing.SUPERSEDED, Standing.RESOLVED, Standing.WITHDRAWN)
 
 
@@ -35,15 +36,15 @@ def with_ruling(rulings: Sequence[Ruling], ruling: Ruling) -> list[Ruling] | Non
 
 def without(ruling: Ruling, erased: Set[str]) -> Ruling:
     """Return a ruling once these contributions are erased. What an operator stated keeps what it rests on besides, but
-    no events and nothing that sessions said besides: which of it is erased is not known when the erasure comes first.
-    If it rests on nothing any more, it goes, and what it corrected stays out."""
+    no events and no properties: which of them are erased is not known when the erasure comes first. If it rests on
+    nothing any more, it goes, and what it corrected stays out."""
     stated = ruling.stated
     if stated is None or erased.isdisjoint(stated.source_memory_ids):
         return ruling
     left = [name for name in stated.source_memory_ids if name not in erased]
     if not left:
         return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "reason": ""})
-    body = {name: type(said)() if name in _LEARNT else said for name, said in stated.body.items()}
+    body = _emptied(stated.body, _PROPERTIES)
     stated = stated.model_copy(update={"source_memory_ids": left, "source_events": [], "body": body})
     return ruling.model_copy(update={"stated": stated})
 
@@ -59,7 +60,8 @@ def without_claimed(ruling: Ruling, claimed: Mapping[str, int], shared: Set[str]
 def correction(record: KnowledgeRecord, text: str, value: str, at: int, by: Authority) -> KnowledgeRecord:
     """Return the record that is stated instead. `value`: what the statement says of its subject."""
     pattern = Pattern(*split_key(record.pattern))
-    body: dict[str, Any] = {k: v for k, v in record.body.items() if k not in ("ruling", "source_events_omitted")}
+    kept = {k: v for k, v in record.body.items() if k not in ("ruling", "source_events_omitted")}
+    body = _emptied(kept, *_OTHERS)
     if record.kind is Kind.POLICY:
         claim = policy_claim(text)
         body |= {"subject": claim.subject, "negated": claim.denies}
@@ -90,7 +92,7 @@ def ruled(found: Sequence[KnowledgeRecord], rulings: Sequence[Ruling], *, rivals
         return list(found)
     last = {ruling.record_id: ruling for ruling in rulings}
     known = {record.record_id: record for record in found}
-    known |= {r.stated.record_id: r.stated for r in rulings if r.stated is not None}
+    known |= {r.stated.record_id: _own_words(r.stated) for r in rulings if r.stated is not None}
     made = _handed_back(known, {name for name in known if name in last and last[name].verb is RulingVerb.RETRACT})
     holding = [
         made_id
@@ -113,6 +115,15 @@ def ruled(found: Sequence[KnowledgeRecord], rulings: Sequence[Ruling], *, rivals
             if name != holder and record.kind is not Kind.CONFLICT and record.status is Standing.ACTIVE:
                 made[name] = _ended(record, Standing.SUPERSEDED, since, by=holder, said=False)
     return _with_conflicts(made, rulings[-1])
+
+
+def _own_words(stated: KnowledgeRecord) -> KnowledgeRecord:
+    """Return what an operator has stated; earlier releases kept with it what sessions had said besides."""
+    return stated.model_copy(update={"body": _emptied(stated.body, *_OTHERS)})
+
+
+def _emptied(body: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: type(said)() if name in names else said for name, said in body.items()}
 
 
 def _holds(ruling: Ruling) -> str:
