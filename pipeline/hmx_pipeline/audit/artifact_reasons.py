@@ -20,7 +20,7 @@ from hmx_pipeline.compiler.registry import ARTIFACT_TYPES, KINDS
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.options import Status
-from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.retrieval.terms import strings, terms
 from hmx_pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern, state_key
 from hmx_pipeline.stages.state_tables import StateRecord, latest
@@ -95,7 +95,7 @@ def explain(artifact: Json, versions: Sequence[Json], known: Sequence[Json | Non
         unresolved=sum(each is None for each in known),
         needs=kind.needs(stand) if kind is not None and stand else [],
         versions=[_turn(version) for version in versions],
-        decayed=artifact["status"] == Status.ACTIVE and decayed(Artifact.model_validate(artifact), newest_ms),
+        decayed=artifact["status"] == Status.ACTIVE and decayed(milliseconds(artifact["created_at"]), newest_ms),
     )
 
 

@@ -31,9 +31,9 @@ _BODY: Final = (
 DECAYED_MS: Final = 365 * 24 * 3600 * 1000
 
 
-def decayed(artifact: Artifact, newest_ms: int) -> bool:
-    """Return True if its newest evidence is a year older than the tenant's newest event."""
-    return newest_ms - milliseconds(artifact.created_at) > DECAYED_MS
+def decayed(created_ms: int, newest_ms: int) -> bool:
+    """Return True if an artifact's newest evidence is a year older than the tenant's newest event."""
+    return newest_ms - created_ms > DECAYED_MS
 
 
 def status_at(artifact: Artifact, ms: int) -> Status:

@@ -34,7 +34,8 @@ def _prepared(value: Any) -> Any:
     if type(value) is str:  # most are
         return value
     if isinstance(value, dict):
-        return {key: _prepared(value[key]) for key in sorted(value, key=_code_units)}
+        order = None if "".join(value).isascii() else _code_units  # of ASCII it is the order of the characters
+        return {key: _prepared(value[key]) for key in sorted(value, key=order)}
     if isinstance(value, (list, tuple)):
         return [_prepared(item) for item in value]
     if isinstance(value, float):

@@ -50,7 +50,12 @@ from hmx_pipeline.segments.targets import CallTargets, targets_of
 
 _ORDER: Final = attrgetter("order")
 _NEVER: Final = format_ms(0)
-_DROPPED: Final = TypeAdapter(list[Dropped])  # for as many at once, half the time of a call each
+_ESCAPED: Final = 6
+"""Most bytes of a character in JSON."""
+_FIELDS: Final = 400
+"""More bytes than all else of an entry or drop takes: its fields' names, numbers and options."""
+_ENTRIES: Final = TypeAdapter(list[Entry])  # for as many at once, half the time of a call each
+_DROPPED: Final = TypeAdapter(list[Dropped])
 _RULES: Final = frozenset({Section.CORE, Section.CONSTRAINTS})
 
 
@@ -110,6 +115,15 @@ def _spread(
         told_by |= by
     offered = Offered(offers, fill_of(ask.request.strategy), ask.request.token_budget)
     return _Spread(offered, allocate(offers, offered.total, fill=offered.fill), drops, told_by)
+
+
+def size_bound(pack: ContextPack) -> int:
+    """Return what the pack's JSON has at most, for less than it costs to write entries and drops."""
+    entries, drops = pack.entries, pack.dropped_entries or ()
+    texts = [len(each.content) + len(each.provenance.origin) for each in entries]
+    names = [len(each.source_id) for each in (*entries, *drops)]
+    rest = pack.model_copy(update={"entries": [], "dropped_entries": None}).to_json()
+    return len(rest) + _ESCAPED * (sum(texts) + sum(names)) + _FIELDS * (len(names) + 1)
 
 
 def timed(pack: ContextPack, milliseconds: float, now_ms: int) -> ContextPack:
@@ -191,7 +205,7 @@ class _Draft:
         listed = PACK_DROPS
         while True:
             pack = self._pack(placed, drops, listed)
-            excess = len(pack.to_json()) - PACK_BYTES
+            excess = 0 if size_bound(pack) <= PACK_BYTES else len(pack.to_json()) - PACK_BYTES
             if excess <= 0 or (not placed and not listed):
                 return pack
             if not placed:
@@ -202,7 +216,7 @@ class _Draft:
                 if excess <= 0:
                     break
                 gone.add(i)
-                excess -= len(_entry(placed[i], 1).to_json())
+                excess -= len(Entry(**_entry(1, placed[i])).to_json())
             too_large = "the pack would have had more than 256 KB"
             drops = [*drops, *(Drop(placed[i], DropReason.BUDGET_EXCEEDED, too_large) for i in sorted(gone))]
             placed = [candidate for i, candidate in enumerate(placed) if i not in gone]
@@ -222,7 +236,7 @@ class _Draft:
         return ContextPack(
             pack_id=self._pack_id(),
             query_context=request.query,
-            entries=[_entry(candidate, rank) for rank, candidate in enumerate(placed, 1)],
+            entries=_ENTRIES.validate_python([_entry(*each) for each in enumerate(placed, 1)]),
             token_budget=TokenBudget(
                 total_budget=request.token_budget,
                 used=used,
@@ -257,7 +271,8 @@ class _Draft:
         scores = [drop.candidate.score for drop in drops] + [each.score for each in self.faint]
         least = sorted(scores, reverse=True)[:listed][-1:] or [1.0]
         explains = self.ask.request.explain
-        found = [*drops, *(_faint(each.made(), explains=explains) for each in self.faint if each.score >= least[0])]
+        made = (each.make(each.scored) for each in self.faint if each.score >= least[0])
+        found = [*drops, *(_faint(candidate, explains=explains) for candidate in made)]
         return sorted(found, key=lambda drop: (drop.candidate.order, drop.candidate.section))[:listed]
 
     def _pack_id(self) -> str:
@@ -318,17 +333,17 @@ def _faint(each: EntryCandidate, *, explains: bool) -> Drop:
     return Drop(each, DropReason.LOW_RELEVANCE, because)
 
 
-def _entry(candidate: EntryCandidate, rank: int) -> Entry:
-    return Entry(
-        section=candidate.section,
-        content=candidate.text,
-        source_id=candidate.source_id,
-        source_type=candidate.source_type,
-        relevance_score=candidate.score,
-        token_estimate=candidate.tokens,
-        rank=rank,
-        provenance=candidate.provenance,
-    )
+def _entry(rank: int, candidate: EntryCandidate) -> dict[str, Any]:
+    return {
+        "section": candidate.section,
+        "content": candidate.text,
+        "source_id": candidate.source_id,
+        "source_type": candidate.source_type,
+        "relevance_score": candidate.score,
+        "token_estimate": candidate.tokens,
+        "rank": rank,
+        "provenance": candidate.provenance,
+    }
 
 
 def _dropped(rank: int, drop: Drop) -> dict[str, Any]:

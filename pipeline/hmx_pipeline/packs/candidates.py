@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -53,7 +53,7 @@ class Scored(msgspec.Struct, Generic[Source], frozen=True, gc=False):
 
     @property
     def helps(self) -> bool:
-        return self.relevance >= self.least
+        return self.parts.relevance >= self.least
 
 
 class EntryCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -108,11 +108,12 @@ class EntryCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
         return -self.score, self.tokens, self.source_id, self.session_id or ""
 
 
-class FaintCandidate(NamedTuple):
+class FaintCandidate(msgspec.Struct, frozen=True, gc=False):
     """A source that answers too little to help. It becomes a candidate only if the pack lists it among its drops."""
 
     score: float
-    made: Callable[[], EntryCandidate]
+    make: Callable[[Any], EntryCandidate]
+    scored: Scored[Any]
 
 
 class SaidElsewhere:

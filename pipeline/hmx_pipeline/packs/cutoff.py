@@ -15,10 +15,11 @@ from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.options import Filling
 from hmx_pipeline.retrieval.fit import taken
+from hmx_pipeline.retrieval.rerank import read
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
+from hmx_pipeline.retrieval.score import FoundSource
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.retrieval.terms import terms
-from hmx_pipeline.segments.speakers import speaker_of
 
 _OF_BUDGET: Final = 0.1
 """Share of the best relevance of its kind that a source needs, if the request asks to fill the budget."""
@@ -70,15 +71,18 @@ def cutoff(
     fill: Filling,
     plan: RetrievalPlan,
     named: bool,
-    episodes: Sequence[Document],
+    episodes: Sequence[FoundSource[Document]],
     artifacts: Sequence[Artifact],
     knowledge: Sequence[KnowledgeRecord],
 ) -> Cutoff:
     familiar = (
         named
         or any(is_named(record, plan) for record in knowledge)
-        or any(who and set(plan.terms).issuperset(terms(who)) for who in {speaker_of(each.text) for each in episodes})
-        or any(taken(each, plan.shapes) for each in artifacts)
+        or any(
+            who and set(plan.terms).issuperset(terms(who))
+            for who in {(each.made.about or read(each))[0] for each in episodes}
+        )
+        or (len(plan.shapes) > 0 and any(taken(each, plan.shapes) for each in artifacts))
     )
     return Cutoff(fill, familiar)
 

@@ -27,13 +27,10 @@ _WHEN: Final = re.compile(
 def decision_constraints(view: PackView) -> list[DecisionConstraint]:
     found = [(_instructed(each), each.score) for each in view.knowledge if _stands(each)]
     for each in view.artifacts:
+        if each.source.artifact_type != decision_policy.NAME or each.barred is not None or not each.helps:
+            continue
         content = each.source.content
-        if (
-            each.source.artifact_type == decision_policy.NAME
-            and each.barred is None
-            and each.helps
-            and content.get("recommendation")
-        ):
+        if content.get("recommendation"):
             told = DecisionConstraint(
                 artifact_id=each.source.artifact_id,
                 condition=content.get("condition") or each.source.title,

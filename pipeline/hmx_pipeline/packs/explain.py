@@ -6,6 +6,8 @@ Its output, `Explained`, stands in the pack's metadata if the request asks for i
 from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
+import msgspec
+
 from hmx_pipeline.contracts import pack
 from hmx_pipeline.contracts.options import SourceType
 from hmx_pipeline.packs.budget import Fill, Offer, allocate
@@ -16,7 +18,7 @@ _STEP: Final = 4
 """Each larger budget that is tried exceeds the last one by a quarter."""
 
 
-class Drop(NamedTuple):
+class Drop(msgspec.Struct, frozen=True, gc=False):
     candidate: EntryCandidate
     reason: pack.DropReason
     because: str

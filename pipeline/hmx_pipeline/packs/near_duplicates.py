@@ -45,8 +45,9 @@ def near(marks: Sequence[Mark]) -> list[tuple[int, int]]:
     counts = np.array([min(each.words, 9 * _BITS) for each in marks], np.uint16)
     # The first 64 bits rule out nearly all pairs.
     apart = np.bitwise_count(first[:, None] ^ first).astype(np.uint16)
-    close = (9 * apart <= counts[:, None] + counts) & np.tri(len(marks), k=-1, dtype=np.bool_)
-    later, earlier = np.nonzero(close)
+    later, earlier = np.nonzero(9 * apart <= counts[:, None] + counts)
+    below = later > earlier
+    later, earlier = later[below], earlier[below]
     apart = apart[later, earlier]
     for part in others:
         apart += np.bitwise_count(part[later] ^ part[earlier])

@@ -77,7 +77,7 @@ def asked(request: PackRequest, plan: RetrievalPlan, fetched: MemorySnapshot) ->
             request.fill,
             plan,
             fetched.named,
-            [found.source for found in fetched.episodes],
+            fetched.episodes,
             [found.source for found in fetched.artifacts],
             [found.source for found in fetched.knowledge],
         ),

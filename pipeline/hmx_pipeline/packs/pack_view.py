@@ -6,9 +6,10 @@ out: drafts, those for other agents, and those later than `as_of`.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from operator import itemgetter
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ from hmx_pipeline.packs.knowledge_view import began, concerning, holds, is_own, 
 from hmx_pipeline.packs.pack_query import PackQuery
 from hmx_pipeline.packs.rendered import episode, kept
 from hmx_pipeline.packs.workflow_hints import workflow_hints
-from hmx_pipeline.retrieval.fit import WISHES, Bound, Question, bound, taken
+from hmx_pipeline.retrieval.fit import UNBOUND, WISHES, Bound, Question, bound, taken
 from hmx_pipeline.retrieval.paraphrase import nearness
 from hmx_pipeline.retrieval.related_words import UNIT
 from hmx_pipeline.retrieval.rerank import reranked
@@ -131,10 +132,12 @@ def _weighed(
 
 def _bound(ask: PackQuery, fetched: MemorySnapshot) -> dict[str, Bound]:
     procedures = [found.source for found in fetched.artifacts if found.source.artifact_type == task_schema.NAME]
-    wishes = (found.source.text for found in fetched.episodes if found.source.actor == "user")
-    contents = [each.content for each in procedures]
-    question = Question(ask.request.query, list(islice(wishes, WISHES)) if procedures else (), contents)
-    return {each.artifact_id: bound(each.content, question) for each in procedures}
+    given = dict.fromkeys([each.artifact_id for each in procedures], UNBOUND)
+    if asking := [each for each in procedures if each.content.get("slots")]:
+        wishes = (found.source.text for found in fetched.episodes if found.source.actor == "user")
+        question = Question(ask.request.query, islice(wishes, WISHES), [each.content for each in asking])
+        given |= {each.artifact_id: bound(each.content, question) for each in asking}
+    return given
 
 
 def _raw(
@@ -149,6 +152,8 @@ def _raw(
     fits = [each.share(claimed) for each in own]
     best, most = max((each.bm25 for each in procedures), default=0), max(fits, default=0.0)
     near = nearness(ask.request.query, [each.source.content.get("goals", ()) for each in procedures])
+    if not any(near) and min(fits, default=0.0) == most:
+        return [float(each.bm25) for each in found]
     raised = {
         each.source.artifact_id: max(each.bm25 + best * share, share * whole)
         * (1 - _UNFIT * (most - fit) / (most or 1.0))
@@ -158,8 +163,9 @@ def _raw(
 
 
 def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bound]) -> tuple[Scored[Artifact], ...]:
+    shown = {Status.ACTIVE, *(str(past) for past in ask.request.include or ())}
     standing = [
-        (found, _artifact_barred(ask, found, status), status is not Status.ACTIVE)
+        (found, _artifact_barred(ask, found, status, shown), status is not Status.ACTIVE)
         for found, status in _statuses(ask, fetched.artifacts)
         if status is not Status.DRAFT and _applies(ask, found.source)
     ]
@@ -169,13 +175,16 @@ def _artifacts(ask: PackQuery, fetched: MemorySnapshot, values: Mapping[str, Bou
     highest, focus = max(fetched.whole.artifacts, *bests, 1), ask.focus
     scored, top = [], max(bests, default=0.0) / highest
     least = ask.cutoff.least(OF_ARTIFACTS, top)
-    taking = [taken(found.source, ask.plan.shapes) for found, *_ in standing]
+    looks = ask.plan.shapes
+    taking = [bool(looks) and taken(found.source, looks) for found, *_ in standing]
     takers = max((best for best, takes_ids in zip(bests, taking, strict=True) if takes_ids), default=0.0) / highest
     for (found, barred, past), best, takes_ids in zip(standing, bests, taking, strict=True):
         source, parts = found.source, artifact_components(found.source, best / highest, focus)
-        why = barred or _against(source, forbidden)
-        pattern = str(source.metadata.get("pattern", ""))
-        score = ask.score(parts, top, pattern, f"{source.title} {source.summary}")
+        why = barred or (_against(source, forbidden) if forbidden else None)
+        score = parts.mean(ask.shares, top)
+        if ask.priors is not None:
+            pattern = str(source.metadata.get("pattern", ""))
+            score = ask.favour(score, pattern, f"{source.title} {source.summary}")
         enough = min(least, TAKES_IDS * takers) if takes_ids else least
         scored.append(Scored(source, parts, score, why, enough, found.made, past))
     return tuple(scored)
@@ -220,14 +229,13 @@ def _chain(source: Artifact) -> tuple[str, int]:
     return str(source.metadata.get("pattern", source.artifact_id)), int(source.metadata.get("chain", 1))
 
 
-def _artifact_barred(ask: PackQuery, found: FoundSource[Artifact], status: Status) -> Exclusion | None:
-    shown = {Status.ACTIVE, *(str(past) for past in ask.request.include or ())}
+def _artifact_barred(ask: PackQuery, found: FoundSource[Artifact], status: Status, shown: Set[str]) -> Exclusion | None:
     if status not in shown:
         cause = found.source.metadata.get("transition", {}).get("cause", "")
         return Exclusion(DropReason.DEPRECATED, f"it is {status}: {cause}" if cause else f"it is {status}")
     if ask.plan.subject and UNCONFIRMED in found.source.metadata:
         return NOT_CONFIRMED
-    if decayed(found.source, ask.now):
+    if decayed(instant(found.source.created_at), ask.now):
         return Exclusion(DropReason.DEPRECATED, "no evidence has supported it for a year")
     return ask.unsure(found.source.confidence) or (None if found.sound else UNSOUND)
 
@@ -275,19 +283,23 @@ def _episodes(
 ) -> tuple[Scored[Document], ...]:
     """Score the episodes. One past its time to live is never shown again, not even with `as_of` (HMX-E §2.2). An event
     that came again after its session had forgotten its id is indexed once more, and shown once."""
-    once: dict[tuple[str, str], FoundSource[Document]] = {}
+    until, newest, alive = ask.now if ask.looks_back else inf, fetched.newest, []
     for found in fetched.episodes:
-        if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest):
+        source = found.source
+        if source.at <= until and (source.expires is None or source.expires > newest):
+            alive.append(found)
+    if len({found.source.event_id for found in alive}) < len(alive):
+        once: dict[tuple[str, str], FoundSource[Document]] = {}
+        for found in alive:
             once.setdefault((found.source.session_id, found.source.event_id), found)
-    alive = reranked(ask.request.query, ask.best(list(once.values()), EPISODES))
-    highest = max(fetched.whole.episodes, *(found.bm25 for found in alive), 1)
-    focus = ask.focus
-    top, spent = max((found.bm25 for found in alive), default=0) / highest, 0
-    scores = document_scores(alive, highest, focus, ask.shares, top)
-    weighed = [
-        (ask.favour(score, "", found.source.text), parts, found)
-        for (score, parts), found in zip(scores, alive, strict=True)
-    ]
+        alive = list(once.values())
+    alive = reranked(ask.request.query, ask.best(alive, EPISODES))
+    best = max((found.bm25 for found in alive), default=0)
+    highest = max(fetched.whole.episodes, best, 1)
+    top, spent = best / highest, 0
+    weighed = document_scores(alive, highest, ask.focus, ask.shares, top)
+    if ask.priors is not None:
+        weighed = [(ask.favour(score, "", found.source.text), parts, found) for score, parts, found in weighed]
     weighed.sort(key=itemgetter(0), reverse=True)
     least, ordered = ask.cutoff.least(OF_EPISODES, top), []
     for score, parts, found in weighed:

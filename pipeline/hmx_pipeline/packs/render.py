@@ -98,7 +98,8 @@ def _with(made: Shown, **fields: object) -> Shown:
 
 def marked(text: str) -> str:
     """Add the entry mark and drop blank lines: intake takes a blank line for the entry's end."""
-    said = "\n".join(line for line in text.splitlines() if line.strip())
+    plain = text.isprintable() and not text.isspace()  # what is printable has no line breaks
+    said = text if plain else "\n".join(line for line in text.splitlines() if line.strip())
     # A space before a word is part of its token; before a digit it would be a token of its own.
     return f"{ENTRY_MARK}{said}" if said[:1].isdigit() else f"{ENTRY_MARK} {said}"
 

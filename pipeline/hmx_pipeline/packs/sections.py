@@ -3,7 +3,7 @@
 A new section is a row of `contracts.options.Section` and its rule here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
@@ -110,13 +110,14 @@ def _procedures(view: PackView) -> Found:
             shown += 1
             why = f"{skills.SHOWN} better skills are shown" if shown > skills.SHOWN else ""
         barred = scored.barred or (Exclusion(DropReason.DEPRECATED, why) if why else None)
-        yield _offered(_record, Section.PROCEDURES, SourceType.MEMORY, msgspec.structs.replace(scored, barred=barred))
+        one = msgspec.structs.replace(scored, barred=barred)
+        yield from _offered([one], _record, Section.PROCEDURES, SourceType.MEMORY)
 
 
 def _episodes(view: PackView) -> Found:
     """Messages and decisions."""
-    section = Section.EPISODES
-    return (_offered(_episode, section, view, one) for one in view.episodes if one.source.role in _SPOKEN)
+    said = [one for one in view.episodes if one.source.role in _SPOKEN]
+    return _offered(said, _episode, Section.EPISODES, view)
 
 
 def _workflow(view: PackView) -> Found:
@@ -133,8 +134,8 @@ def _workflow(view: PackView) -> Found:
 
 def _evidence(view: PackView) -> Found:
     """Observations: errors, failed actions, feedback, changes."""
-    section = Section.EVIDENCE
-    return (_offered(_episode, section, view, one) for one in view.episodes if one.source.role not in _SPOKEN)
+    seen = [one for one in view.episodes if one.source.role not in _SPOKEN]
+    return _offered(seen, _episode, Section.EVIDENCE, view)
 
 
 SECTIONS: Final = (
@@ -167,10 +168,9 @@ IMPORTED: Final = "fingerprint"
 
 
 def _compiled(view: PackView, section: Section) -> Found:
-    """Yield the artifacts whose type belongs to this section."""
-    for scored in view.artifacts:
-        if _section_of(scored.source.artifact_type) is section:
-            yield _offered(_bound, section, view, scored)
+    """The artifacts whose type belongs to this section."""
+    belonging = [scored for scored in view.artifacts if _section_of(scored.source.artifact_type) is section]
+    return _offered(belonging, _bound, section, view)
 
 
 def _bound(section: Section, view: PackView, scored: Scored[Artifact]) -> EntryCandidate:
@@ -197,13 +197,17 @@ def _known(
     for scored in view.knowledge:
         if belongs(scored.source):
             kind = SourceType(scored.source.kind)
-            yield _record(section, kind, scored, always=True) if always else _offered(_record, section, kind, scored)
+            if always:
+                yield _record(section, kind, scored, always=True)
+            else:
+                yield from _offered([scored], _record, section, kind)
 
 
-def _offered(made: Callable[..., EntryCandidate], *of: Any) -> EntryCandidate | FaintCandidate:
-    """Return the candidate if its source, the last of `of`, helps."""
-    scored: Scored[Any] = of[-1]
-    return made(*of) if scored.helps else FaintCandidate(scored.score, partial(made, *of))
+def _offered(found: Iterable[Scored[Any]], made: Callable[..., EntryCandidate], *of: Any) -> Found:
+    """Yield the candidates of sources that help; the others are faint."""
+    make = partial(made, *of)
+    for scored in found:
+        yield make(scored) if scored.parts.relevance >= scored.least else FaintCandidate(scored.score, make, scored)
 
 
 def _record(

@@ -58,16 +58,16 @@ def estimate(text: str) -> int:
     """Return the largest number of tokens; 0 for the empty text."""
     if not text:
         return 0
-    runs = text.split(" ")
-    # If all whitespace is single spaces, each space belongs to the run after it.
-    if len(runs) > 1 and runs == text.split() and max(map(len, runs)) < _LONGEST:
-        last = f" {runs[-1]}"
-        before = _remembered(runs[0]) + sum(map(_AFTER_SPACE.__getitem__, runs[1:-1]))
+    # If all whitespace is single spaces, each space belongs to the run after it. What is printable has no other.
+    if text.isprintable() and "  " not in text and " " in text and text[0] != " " != text[-1]:
+        first, *between, last = text.split(" ")
+        last = f" {last}"
+        before = _RUN[first] + sum(map(_AFTER_SPACE.__getitem__, between))
     else:
         *runs, last = _RUNS.split(text)
-        before = sum(map(_run, runs))
+        before = sum(map(_RUN.__getitem__, runs))
     ends = _ends(last) if len(last) < _LONGEST else _ends.__wrapped__(last)
-    return max([max((before + end) & _FIRST, (before + end) >> _SECOND) for end in ends])
+    return max([max((both := before + end) & _FIRST, both >> _SECOND) for end in ends])
 
 
 @lru_cache(maxsize=16_384)
@@ -85,15 +85,6 @@ def _ends(run: str) -> tuple[int, ...]:
     )
 
 
-def _run(run: str) -> int:
-    return _remembered(run) if len(run) < _LONGEST else _counts(run)
-
-
-@lru_cache(maxsize=16_384)
-def _remembered(run: str) -> int:
-    return _counts(run)
-
-
 def _counts(run: str, cl100k: re.Pattern[str] = _CL100K) -> int:
     """Count a run for both tokenisers. No piece spans two runs."""
     if run.isascii():
@@ -107,7 +98,10 @@ def _counts(run: str, cl100k: re.Pattern[str] = _CL100K) -> int:
     return sum([_piece(piece, 0) for piece in first]) + (sum([_piece(piece, 1) for piece in second]) << _SECOND)
 
 
-_AFTER_SPACE: Final = ShortTextCache(lambda run: _counts(f" {run}"), 65_536)
+_RUN: Final = ShortTextCache(_counts, 16_384)
+_one: Final = lru_cache(4_096)(int)
+"""One object for equal counts: it is in the processor's cache when a text is added up."""
+_AFTER_SPACE: Final = ShortTextCache(lambda run: _one(_counts(f" {run}")), 65_536)
 """Runs repeat, so most texts are counted by lookup."""
 
 

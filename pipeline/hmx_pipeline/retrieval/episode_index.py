@@ -39,7 +39,9 @@ WHOLE: Final = 256
 DENSE: Final = 4
 """A term that has a weight in more than one of this many documents is stored as a column of all documents."""
 _SPARSE: Final = 16  # fewer than one of this many documents are weighed one by one
-_BLOCK: Final = 64
+_GROUP: Final = 64
+_FEW: Final = 100
+"""To sort a term's places costs less than a column, if fewer than one of this many documents have the term."""
 _OUT: Final = np.int32(-(1 << 30))
 """Lower than any sum of weights can make up for."""
 
@@ -70,9 +72,10 @@ class Term:
         column = self.dense.nbytes if self.dense is not None else 0
         return self.own.nbytes + self.occurrences.nbytes + self.places.nbytes + self.impacts.nbytes + column + 500
 
-    def add_to(self, scores: NDArray[np.int32], weight: int) -> None:
+    def add_to(self, scores: NDArray[np.int32], weight: int, room: NDArray[np.int32]) -> None:
+        """`room`: an array of the same size, which is overwritten."""
         if self.dense is not None:
-            scores += self.dense.values.astype(np.int32) * np.int32(weight)
+            scores += np.multiply(self.dense.values, np.int32(weight), out=room)
         else:
             scores[self.places] += self.impacts.astype(np.int32) * np.int32(weight)
 
@@ -110,8 +113,11 @@ class EpisodeIndex:
         self._partitions: dict[int, tuple[GrowableArray, GrowableArray]] = {}
         """Partition → the numbers and indexes of its documents, ascending."""
         self._total = 0
+        self._typical = typical(0, 0)
         self._touched: dict[int, Places] = {}
         self._lenders: dict[int, Places] = {}
+        self._room: NDArray[np.int32] = np.empty((2, 0), np.int32)
+        """Two columns that a search writes into: pages given and taken back for each question cost as much as sums."""
 
     @property
     def size(self) -> int:
@@ -128,7 +134,7 @@ class EpisodeIndex:
         columns = (self._numbers, self._at, self._sessions, self._lengths, self._own_lengths)
         lists = [part for pair in self._partitions.values() for part in pair]
         found = sum(column.nbytes for column in (*columns, self._before, self._after, *lists))
-        return found + 100 * len(self._newest) + self.subjects.nbytes + 1_000
+        return found + self._room.nbytes + 100 * len(self._newest) + self.subjects.nbytes + 1_000
 
     def assign(self, assigned: Iterable[bytes]) -> None:
         """Note whose sessions are; comes before the rows of the same snapshot."""
@@ -151,12 +157,17 @@ class EpisodeIndex:
             lengths += weight * np.where(before >= 0, self._own_lengths.values[before], 0).astype(np.uint32)
         self._lengths.append(lengths)
         self._total += int(lengths.sum())
+        self._typical = typical(self._total, OWN * self.size)
         for partition, chosen in _by_partition(found["number"]):
             numbers, held = self._partitions.setdefault(partition, (GrowableArray(np.uint64), GrowableArray(np.int32)))
             numbers.append(found["number"][chosen])
             held.append(places[chosen])
         self._touched.clear()
         self._lenders.clear()
+
+    def is_current(self, term: Term) -> bool:
+        """Return True if a term is up to the index's size."""
+        return term.seen == self.size and term.typical == self._typical
 
     def refresh(self, term: Term, postings: bytes) -> None:
         """Bring a term up to the index's size; `postings` follow those read so far."""
@@ -166,8 +177,8 @@ class EpisodeIndex:
             term.occurrences.append(occurrences)
         if not term.own.size:
             return
-        length = typical(self._total, OWN * self.size)
-        if term.seen == self.size and term.typical == length:
+        length = self._typical
+        if self.is_current(term):
             return
         if not postings and term.typical == length and not self._is_lent(term):
             term.seen = self.size
@@ -185,7 +196,10 @@ class EpisodeIndex:
         Exact. The rarest terms are added first. Once the other terms cannot lift a document into the best, they are
         looked up only for the documents that can still get there.
         """
-        scores = np.zeros(self.size, np.int32)
+        if self._room.shape[1] < self.size:
+            self._room = np.empty((2, self.size + self.size // 8), np.int32)
+        scores, room = self._room[:, : self.size]
+        scores.fill(0)
         if among is not None:
             if np.count_nonzero(among) * _SPARSE < self.size:
                 found = self.weigh(terms, places := np.flatnonzero(among).astype(np.int32))
@@ -195,7 +209,7 @@ class EpisodeIndex:
         # `least` bounds the score of the last of the best from above; it is computed only when it can stop the loop.
         least, rest = 0, sum(weight * term.highest for weight, term in weighed)
         for position, (weight, term) in enumerate(weighed, 1):
-            term.add_to(scores, weight)
+            term.add_to(scores, weight, room)
             least += weight * term.highest
             rest -= weight * term.highest
             if least > rest and (least := _at_least(scores, limit)) > rest:
@@ -326,14 +340,14 @@ class EpisodeIndex:
         """Compute the weights in all documents."""
         term.typical = typical_length
         shares = list(self._shares(term))
-        if term.own.size * 8 * DENSE < self.size:
+        if term.own.size * _FEW < self.size:
             places, at = np.unique(np.concatenate([where for where, _ in shares]), return_inverse=True)
             tenths = np.bincount(at, np.concatenate([share for _, share in shares]), len(places))
         else:
             column = np.zeros(self.size, np.uint16)
             for where, share in shares:  # each place once
                 column[where] += share
-            places = np.flatnonzero(column).astype(np.int32)
+            places = np.flatnonzero(column != 0).astype(np.int32)  # of truth values it is far faster than of numbers
             tenths = column[places]
         found = self._impacts(places.astype(np.int32), tenths, typical_length)
         term.highest = int(found.max(initial=0))
@@ -396,9 +410,9 @@ def _looked_up(keys: Places, values: NDArray[Any], asked: Places) -> NDArray[np.
 
 def _at_least(scores: NDArray[np.int32], limit: int) -> int:
     """Return a lower bound that at least `limit` documents reach, at least 0: the maxima of that many
-    blocks reach it."""
-    blocks = len(scores) // _BLOCK
-    if blocks <= limit:
+    groups reach it. Neighbours, which lend each other words, are in different groups."""
+    groups = len(scores) // _GROUP
+    if groups <= limit:
         return 0
-    highest = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
-    return max(0, int(np.partition(highest, blocks - limit)[blocks - limit]))
+    highest = scores[: groups * _GROUP].reshape(_GROUP, groups).max(axis=0)
+    return max(0, int(np.partition(highest, groups - limit)[groups - limit]))

@@ -8,7 +8,7 @@ the same words as a goal has the slot.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -40,6 +40,7 @@ class Bound(NamedTuple):
         return self.filled * (len(self.sure) / claimed if claimed else 1.0)
 
 
+UNBOUND: Final = Bound({}, 1.0)
 Around = Mapping[str, frozenset[tuple[str, str]]]
 """Word → the pairs of words before and after it; "" at an end."""
 
@@ -48,7 +49,7 @@ class Question:
     """A question's words as they are written, between which words earlier wishes had them, and beside which other names
     procedures take them."""
 
-    def __init__(self, text: str, wishes: Sequence[str] = (), procedures: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, text: str, wishes: Iterable[str] = (), procedures: Iterable[Mapping[str, Any]] = ()) -> None:
         self.written = _WRITTEN.findall(text)[:_WORDS]
         self.low = [word.casefold() for word in self.written]
         self.looks = [{_looks(word), " ".join(masks(word))} - {""} for word in self.written]
@@ -79,7 +80,7 @@ class Question:
 def bound(content: Mapping[str, Any], question: Question) -> Bound:
     slots = dict(_wished(content.get("slots", {})))
     if not slots:
-        return Bound({}, 1.0)
+        return UNBOUND
     around = _around(tuple(content.get("goals", ())))
     pairs = sorted(
         (-strength, at, place, name)

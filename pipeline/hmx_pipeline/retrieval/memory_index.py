@@ -256,7 +256,7 @@ class MemoryIndex:
         them; with `until`: entries no later than that."""
         scores = self._text.scores(terms, len(self._slots.names))
         visible = self._slots.visible(subject)
-        found = np.flatnonzero(scores if visible is None else scores * visible)
+        found = np.flatnonzero(scores != 0 if visible is None else (scores != 0) & visible)
         if labels or until is not None:
             found = np.array([slot for slot in found.tolist() if self._among(slot, labels, until)], np.intp)
         return self._slots.best(found, scores, limit)

@@ -27,8 +27,10 @@ _SAYS: Final = 3
 
 def nearness(question: str, goals: Sequence[Sequence[str]]) -> list[float]:
     """A request tells its wish in one sentence. Who asks and why stand in others, and no procedure has their words."""
-    held = [_pieces(tuple(own)) for own in goals]
+    held = [_pieces(tuple(own)) if own else frozenset() for own in goals]
     having = Counter(piece for own in held for piece in own)
+    if not having:
+        return [0.0] * len(held)
     sentences = [said for said in _SENTENCE.split(question)[:_SENTENCES] if len(set(_words(said))) >= _SAYS]
     found = [_near(_pieces((said,)), held, having) for said in sentences or [question]]
     return [max(shares) for shares in zip(*found, strict=True)]
@@ -37,7 +39,8 @@ def nearness(question: str, goals: Sequence[Sequence[str]]) -> list[float]:
 def _near(asked: frozenset[str], held: Sequence[frozenset[str]], having: Counter[str]) -> list[float]:
     weight = {piece: log(1 + len(held) / max(1, having[piece])) for piece in sorted(asked)}
     whole = sum(weight.values())
-    return [sum(weight[piece] for piece in sorted(asked & own)) / whole if whole else 0.0 for own in held]
+    shared = (sorted(asked & own) for own in held)
+    return [sum([weight[piece] for piece in own]) / whole if own else 0.0 for own in shared]
 
 
 @remembered(2 * MB)

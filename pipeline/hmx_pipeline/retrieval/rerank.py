@@ -23,10 +23,10 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def reranked(query: str, found: Sequence[FoundSource[Document]]) -> list[FoundSource[Document]]:
-    about = [each.made.about or _about(each) for each in found]
-    asked_about = _named(query, {who for who, _ in about})
+    about = [each.made.about or read(each) for each in found]
+    asked_about = _named(query, {who for _, who, _ in about})
     ranked = []
-    for each, (who, factor) in zip(found, about, strict=True):
+    for each, (_, who, factor) in zip(found, about, strict=True):
         kept = factor * (_SPEAKER if who == asked_about else _UNIT)
         changed = kept != _UNIT * _UNIT
         score = each.bm25 * kept // (_UNIT * _UNIT)
@@ -34,17 +34,13 @@ def reranked(query: str, found: Sequence[FoundSource[Document]]) -> list[FoundSo
     return ranked
 
 
-def _about(found: FoundSource[Document]) -> tuple[str, int]:
-    """Return the speaker, and the factor in tenths for how much a turn says."""
+def read(found: FoundSource[Document]) -> tuple[str, str, int]:
+    """Return the name at the start of a turn, empty if there is none; its speaker, who else is the event's actor; and
+    the factor in tenths for how much it says."""
     text = found.source.text
-    says_little = len(text) < _SHORT or text.rstrip().endswith("?")
-    found.made.about = about = speaker(found.source), _SAYS_LITTLE if says_little else _UNIT
+    name, says_little = speaker_of(text), len(text) < _SHORT or text.rstrip().endswith("?")
+    found.made.about = about = name, name or found.source.actor, _SAYS_LITTLE if says_little else _UNIT
     return about
-
-
-def speaker(document: Document) -> str:
-    """Return the speaker: the name at the start of a transcript line, else the event's actor."""
-    return speaker_of(document.text) or document.actor
 
 
 def _named(query: str, speakers: set[str]) -> str | None:

@@ -6,6 +6,7 @@ Input: fetched sources with raw BM25 scores. Output: components within 0…1, an
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ _HALVED_MS: Final = 7 * 24 * 3600 * 1000
 _KEPT: Final = 0.9
 """Recency is 1 at the time in question, 0.9 ages away from it, and half-way between them a week away. So it decides
 between sources that answer about as well, and does not outvote the answer."""
+_FADING: Final = (1 - _KEPT) * _HALVED_MS
 _SUPPORT: Final = 5
 """Number of observations that give an artifact half of the highest salience."""
 
@@ -37,7 +39,7 @@ class Made(msgspec.Struct, gc=False):
     """What is made of a source whatever the query: its rendering; of an episode, what reranking reads."""
 
     shown: Any = None
-    about: tuple[str, int] | None = None
+    about: tuple[str, str, int] | None = None
 
 
 class FoundSource(msgspec.Struct, Generic[Source], frozen=True, gc=False):
@@ -128,22 +130,25 @@ instant: Final = lru_cache(16_384)(milliseconds)
 
 def recency(at: int, focus: TimeSpan) -> float:
     """Return the recency: 1 within the time that the question mentions, or now if it mentions none."""
-    return _KEPT + (1 - _KEPT) * _HALVED_MS / (_HALVED_MS + focus.distance(at))
+    return _KEPT + _FADING / (_HALVED_MS + focus.distance(at))
 
 
 def document_scores(
     found: Sequence[FoundSource[Document]], highest: int, focus: TimeSpan, weights: Shares, best: float
-) -> list[tuple[float, Components]]:
-    """Score episodes, with `Components.mean` written out, since there are hundreds. `highest`: the BM25 score with
-    relevance 1; `best`: the best relevance. An episode's provenance is certain."""
+) -> list[tuple[float, Components, FoundSource[Document]]]:
+    """Score episodes, with `Components.mean` and `recency` written out, since there are hundreds. `highest`: the BM25
+    score with relevance 1; `best`: the best relevance. An episode's provenance is certain."""
     relevance, recent, certain, salient = weights
     divisor, factor = best or 1.0, 1 + best
+    first, last = -inf if focus.start is None else focus.start, inf if focus.end is None else focus.end - 1
     scored = []
     for each in found:
-        source = each.source
-        parts = Components(each.bm25 / highest, recency(source.at, focus), 1.0, min(1.0, max(0.0, source.salience)))
-        mean = relevance * (parts.relevance / divisor) + recent * parts.recency + certain + salient * parts.salience
-        scored.append((round(mean * factor / 2, 6), parts))
+        at, own, fits = each.source.at, each.source.salience, each.bm25 / highest
+        away = first - at if at < first else at - last if at > last else 0
+        near = _KEPT + _FADING / (_HALVED_MS + away)
+        own = own if 0.0 < own <= 1.0 else min(1.0, max(0.0, own))
+        mean = relevance * (fits / divisor) + recent * near + certain + salient * own
+        scored.append((round(mean * factor / 2, 6), Components(fits, near, 1.0, own), each))
     return scored
 
 

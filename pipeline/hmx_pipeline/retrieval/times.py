@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from hmx_pipeline.contracts.bounded_cache import once
 from hmx_pipeline.contracts.timestamps import format_ms, utc
 
 _MONTHS: Final = (
@@ -106,6 +107,7 @@ def time_reference(query: str, now: int) -> TimeSpan | None:
     return TimeSpan(start, end)
 
 
+@once
 def _match(query: str) -> re.Match[str] | None:
     for found in _RANGE.finditer(" ".join(query.split())):
         one = (found["one"] or "").lower()

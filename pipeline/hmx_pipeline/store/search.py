@@ -135,17 +135,19 @@ class Search:
         with view.held():
             if anew:
                 view.forget(NEVER)
-            asked = self._questions(plan, tenant, view)
+            asked, turn = self._questions(plan, tenant, view), view.turn
         for _ in range(DISTURBED):
             damaged: set[str] = set()
             answers = snapshot(self._client, asked, damaged)
             with view.held():
                 # Other questions may have advanced the cache; that is harmless if the commands stay the same.
-                known, asked = asked, self._questions(plan, tenant, view)
+                known = asked
+                if view.turn != turn:
+                    asked, turn = self._questions(plan, tenant, view), view.turn
                 if asked == known:
                     if places := self._take_in(plan, tenant, view, answers, damaged):
                         return places
-                    asked = self._questions(plan, tenant, view)
+                    asked, turn = self._questions(plan, tenant, view), view.turn
         with view.held():
             while True:
                 damaged = set()
@@ -157,6 +159,7 @@ class Search:
         self, plan: RetrievalPlan, tenant: TenantKeys, view: TenantIndex, found: Sequence[Any], damaged: set[str]
     ) -> _Places | None:
         """Like `_understood`; an unreadable index counts as empty, and the pack reports it."""
+        view.turn += 1
         try:
             return self._understood(plan, tenant, view, found, damaged)
         except _UNREADABLE:
@@ -303,10 +306,11 @@ class Search:
 
         shared = places.subjects.visible(plan.subject) is None
         stated = (*places.knowledge, *places.policies)
-        records = [Wanted(hit, tenant.artifact(hit.name), read_artifact) for hit in places.artifacts]
-        records += [Wanted(hit, tenant.knowledge(hit.name), read_knowledge) for hit in stated]
+        artifact, knowledge, contribution = tenant.artifact, tenant.knowledge, tenant.contribution
+        records = [Wanted(hit, artifact, read_artifact) for hit in places.artifacts]
+        records += [Wanted(hit, knowledge, read_knowledge) for hit in stated]
         told = places.precedents
-        records += [Wanted(hit, tenant.contribution(unquote(hit.name)), read_contribution) for hit in told]
+        records += [Wanted(hit, lambda name: contribution(unquote(name)), read_contribution) for hit in told]
         said = [number for number, _ in places.episodes]
         failed: list[bytes] = []
         kept = self._sources.read(tenant, places.filling, said, records, failed if places.settle else None)
@@ -319,9 +323,9 @@ class Search:
         for each in gone:
             self.noted.note(each)
         policies = _scored(places.policies, found)
-        knowledge = _scored(places.knowledge, found)
-        known = {each.source.record_id for each in knowledge}
-        altered = tuple(each for each in policies if not each.sound and each.source.record_id not in known)
+        known = _scored(places.knowledge, found)
+        named = {each.source.record_id for each in known}
+        altered = tuple(each for each in policies if not each.sound and each.source.record_id not in named)
         return MemorySnapshot(
             state_version=places.state_version,
             whole=places.whole,
@@ -335,7 +339,7 @@ class Search:
                 if source is not None and source.model is not None and (shared or own(source.model))
             ),
             artifacts=_scored(places.artifacts, found),
-            knowledge=(*knowledge, *altered),
+            knowledge=(*known, *altered),
             policies=tuple(each.source for each in policies if each.sound),
             session=places.session,
             precedents=tuple(each for each in _scored(places.precedents, found) if each.sound and own(each.source)),
@@ -353,9 +357,11 @@ def _uncommon(plan: RetrievalPlan, view: TenantIndex) -> list[Related]:
 
 def _brought(view: TenantIndex, name: str, share: int, postings: bytes) -> QueryTerm:
     """Returns a term as of the snapshot, extended by new `postings`."""
-    term = view.term(name)
-    view.episodes.refresh(term, postings)
-    view.keep(name, term)
+    term = view.current(name) if not postings else None
+    if term is None:
+        term = view.term(name)
+        view.episodes.refresh(term, postings)
+        view.keep(name, term)
     return QueryTerm(term, share)
 
 

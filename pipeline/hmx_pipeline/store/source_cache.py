@@ -8,7 +8,7 @@ records by digest, so an entry never becomes stale. Raises StoreUnavailableError
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import orjson
@@ -45,12 +45,16 @@ class CachedSource(msgspec.Struct, frozen=True, gc=False):
     made: Made = msgspec.field(default_factory=Made)
 
 
-class Wanted(NamedTuple):
-    """A record to read: its key and decoder."""
+class Wanted(msgspec.Struct, frozen=True, gc=False):
+    """A record to read: what its key is made by, and its decoder. Most are kept, so few need their key."""
 
     hit: Hit
-    key: bytes
+    spelt: Callable[[str], bytes]
     read: Callable[[bytes], Model]
+
+    @property
+    def key(self) -> bytes:
+        return self.spelt(self.hit.name)
 
     def is_in(self, value: object) -> bool:
         """Returns whether the value is the record found in the index."""
@@ -80,17 +84,22 @@ class SourceCache:
         """Returns documents in order and records by digest. Returns None if Redis was refilled or a record changed;
         if `failed` is given, changed records are marked unsound and added to it instead."""
         places: list[Place] = [(filling, tenant.root, number) for number in said]
-        found: dict[Any, Any] = self._kept.known([*places, *(each.hit.digest for each in records)])
-        unread = [place for place in places if found[place] is None]
+        digests = [each.hit.digest for each in records]
+        known = self._kept.known([*places, *digests])
+        documents = known[: len(places)]
+        found: dict[Any, Any] = dict(zip(digests, known[len(places) :], strict=True))
+        unread = [at for at, source in enumerate(documents) if source is None]
         lacking = [each for each in records if found[each.hit.digest] is None]
         if unread or lacking:
-            now, read, altered = self._read(tenant, unread, lacking)
+            now, read, altered = self._read(tenant, [places[at] for at in unread], lacking)
             if now != filling or (altered and failed is None):
                 return None
+            for at in unread:
+                documents[at] = read.get(places[at])
             found.update(read | altered)
             if failed is not None:
                 failed += [each.key for each in lacking if each.hit.digest in altered]
-        return [found[place] for place in places], found
+        return documents, found
 
     def _read(
         self, tenant: TenantKeys, unread: Sequence[Place], lacking: Sequence[Wanted]

@@ -6,7 +6,7 @@ limit; the least recently used parts go first.
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
@@ -27,6 +27,9 @@ WAIT_S: Final = 10.0
 """Longest wait for other questions of the tenant, since waiting threads are lacking elsewhere."""
 NEVER: Final = b"never read"
 """A value that no filling has."""
+
+_SELDOM: Final = 7
+"""One in so many questions notes what it uses. What is used often is noted all the same."""
 
 Value = TypeVar("Value")
 
@@ -63,6 +66,8 @@ class TenantIndex:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.bytes = 0
+        self.turn = 0
+        """Grows whenever a question, or what drops its parts, may have changed it."""
         self.kept = True
         """False after eviction; the current user is then the last one."""
         self.forget(NEVER)
@@ -93,6 +98,14 @@ class TenantIndex:
         known = self._terms.get(name)
         return 0 if known is None else known.read
 
+    def current(self, name: str) -> Term | None:
+        """Returns a term if it is cached and needs no refresh."""
+        known = self._terms.get(name)
+        if known is None or not self.episodes.is_current(known):
+            return None
+        self._terms.move_to_end(name)
+        return known
+
     def term(self, name: str) -> Term:
         """Takes a term out of the cache; return it with `keep`."""
         known = self._terms.pop(name, None)
@@ -118,6 +131,7 @@ class TenantIndex:
 
     def drop(self) -> bool:
         """Drops the least recently used term, then vector space; the last space stays."""
+        self.turn += 1
         if self._terms:
             name, term = self._terms.popitem(last=False)
             self._terms_bytes -= term.nbytes + nbytes(name)
@@ -186,21 +200,24 @@ class TenantIndexes:
 
 
 class Recent(Generic[Value]):
-    """Thread-safe cache of values, least recently used dropped beyond a byte limit."""
+    """Thread-safe cache of values. Beyond a byte limit, those put long ago and seldom used since are dropped."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}
+        self._asked = 0
         self.nbytes = 0
 
-    def known(self, keys: Iterable[Hashable]) -> dict[Any, Value | None]:
-        """Returns cached values; None for missing ones."""
-        asked = list(keys)
+    def known(self, keys: Sequence[Hashable]) -> list[Value | None]:
+        """Returns cached values in order; None for missing ones."""
         with self._lock:
-            found = dict(zip(asked, map(self._values.get, asked), strict=True))
-            deque(map(self._values.move_to_end, [key for key in found if found[key] is not None]), 0)
+            found = list(map(self._values.get, keys))
+            self._asked += 1
+            if self._asked % _SELDOM == 0:  # to reorder costs as much as to look
+                present = [key for key, value in zip(keys, found, strict=True) if value is not None]
+                deque(map(self._values.move_to_end, present), 0)
             return found
 
     def put(self, key: Hashable, value: Value, nbytes: int) -> Value:

@@ -159,7 +159,6 @@ SHORT = {
     "intake.event_projection._parts": "a template of the table",
     "packs.sections._provenance": "how a source is called",
     "packs.tokens._ends": "runs below a length",
-    "packs.tokens._remembered": "likewise",
     "packs.tokens._shape": "one character",
     "packs.tokens._short": "pieces below a length",
 }

@@ -18,7 +18,7 @@ from hmx_pipeline.contracts.limits import PACK_BYTES, PACK_DROPS, PACK_ENTRIES
 from hmx_pipeline.contracts.options import Section
 from hmx_pipeline.contracts.pack import ContextPack, DropReason
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.packs.assemble import assemble, timed
+from hmx_pipeline.packs.assemble import assemble, size_bound, timed
 from hmx_pipeline.packs.markdown import EMPTY
 from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.memory_completeness import Completeness
@@ -187,6 +187,18 @@ def test_a_pack_has_at_most_256_kb() -> None:
     assert PACK_BYTES * 0.9 < len(pack.to_json()) <= PACK_BYTES
     assert pack.token_budget.dropped_count == 400 - len(pack.entries)
     assert sum(e.token_estimate for e in pack.entries) == pack.token_budget.used
+
+
+@given(st.lists(st.text('\x00\x1f"\\<ä\u2028\U0001f600 a', max_size=40), max_size=3), st.booleans())
+def test_what_it_has_at_most_is_never_less_than_what_it_has(texts: list[str], drops: bool) -> None:
+    """Else a pack of more than 256 KB would go unseen."""
+    pack = ask(fetched(distinct(20)), token_budget=200 if drops else 4000, explain=drops)
+    (entry, *_), dropped = pack.entries, pack.dropped_entries or ()
+    named = [each.model_copy(update={"source_id": text}) for each, text in zip(dropped, texts, strict=False)]
+    entries = [entry.model_copy(update={"content": text, "source_id": text}) for text in texts]
+    made = pack.model_copy(update={"entries": entries, "dropped_entries": named})
+    for each in (pack, made):
+        assert len(each.to_json()) <= size_bound(each)
 
 
 @pytest.mark.requirement("C-11", "X36")

@@ -1,6 +1,6 @@
 """What BM25 cannot see: whose turn it is, and how much it says."""
 
-from hmx_pipeline.retrieval.rerank import reranked, speaker
+from hmx_pipeline.retrieval.rerank import read, reranked
 from hmx_pipeline.retrieval.score import FoundSource
 from hmx_pipeline.retrieval.searchable import document, episode_step
 from tests.support.memory import episode
@@ -41,5 +41,5 @@ def test_without_a_name_at_its_beginning_the_actor_speaks() -> None:
     record = episode("e1", "Note: it rains")
     made = document(record, episode_step(record))
     assert made is not None
-    assert speaker(made) == "user"
+    assert read(FoundSource(made, 1000))[:2] == ("", "user")
     assert ranked("what did the user paint", LONG, role="assistant") == [LONG]

@@ -93,7 +93,7 @@ class Learner:
 
     async def run(self, tenant: str) -> tuple[Known, Known, bool]:
         """Returns artifacts before, artifacts now, and whether all captures are compiled. Raises ProblemError."""
-        before = self._told.known([tenant])[tenant]
+        (before,) = self._told.known([tenant])
         if before is None:
             before = await self._turns.run(tenant, known, self._store, tenant)
         whole = await self._compiled(tenant)
@@ -127,7 +127,7 @@ class Learner:
 
     def _wait(self, tenant: str) -> None:
         """Asks the partitions in which there are episodes that no barrier has asked for yet."""
-        asked = self._asked.known([tenant])[tenant] or {}
+        asked = self._asked.known([tenant])[0] or {}
         now: Mapping[int, int] = asked
 
         def sources() -> list[int]:
