@@ -17,7 +17,7 @@ import orjson
 
 from hmx_pipeline.kafka.clients import Cluster, read_partition
 from hmx_pipeline.kafka.topic_files import apply, connect, load_topics, read_cluster
-from hmx_pipeline.kafka.topic_plan import plan
+from hmx_pipeline.kafka.topic_plan import plan, sized
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.local.process import answers_ok
 from hmx_pipeline.settings import Settings
@@ -56,7 +56,8 @@ def create_topics(settings: Settings, partitions: int | None = PARTITIONS) -> No
     specs = load_topics(prefix=settings.topic_prefix)
     if partitions is not None:
         specs = tuple(spec.model_copy(update={"partitions": partitions}) for spec in specs)
-    apply(admin, plan(specs, read_cluster(admin, [spec.topic for spec in specs])))
+    cluster = read_cluster(admin, [spec.topic for spec in specs])
+    apply(admin, plan(sized(specs, cluster), cluster))
 
 
 def logged(settings: Settings, session: str | None = None) -> list[dict[str, Any]]:
