@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
 from operator import itemgetter
 from typing import Any, Final
 
@@ -283,11 +282,11 @@ def _episodes(
 ) -> tuple[Scored[Document], ...]:
     """Score the episodes. One past its time to live is never shown again, not even with `as_of` (HMX-E §2.2). An event
     that came again after its session had forgotten its id is indexed once more, and shown once."""
-    until, newest, alive = ask.now if ask.looks_back else inf, fetched.newest, []
-    for found in fetched.episodes:
-        source = found.source
-        if source.at <= until and (source.expires is None or source.expires > newest):
-            alive.append(found)
+    alive = [
+        found
+        for found in fetched.episodes
+        if ask.existed(found.source.at) and (found.source.expires is None or found.source.expires > fetched.newest)
+    ]
     if len({found.source.event_id for found in alive}) < len(alive):
         once: dict[tuple[str, str], FoundSource[Document]] = {}
         for found in alive:

@@ -207,7 +207,7 @@ def _offered(found: Iterable[Scored[Any]], made: Callable[..., EntryCandidate], 
     """Yield the candidates of sources that help; the others are faint."""
     make = partial(made, *of)
     for scored in found:
-        yield make(scored) if scored.parts.relevance >= scored.least else FaintCandidate(scored.score, make, scored)
+        yield make(scored) if scored.helps else FaintCandidate(scored.score, make, scored)
 
 
 def _record(
