@@ -87,9 +87,10 @@ def set_to(**settings: Any) -> Made:
     return lambda offset, at: signed(setting(given, 0, START_MS + at), 0, offset, at)
 
 
-def ruled(record: Json, verb: RulingVerb, subject: str = "", **words: str) -> Made:
+def ruled(record: Json, verb: RulingVerb, subject: str = "", sources: Sequence[Json] = (), **words: str) -> Made:
     def made(offset: int, at: int) -> LogRecord:
-        decided = make_ruling(record, verb, RulingRequest(**words), START_MS + at, subject)
+        asked = RulingRequest(**words)
+        decided = make_ruling(record, verb, asked, START_MS + at, subject, sources=sources)
         return signed(ruling(decided, 0), 0, offset, at)
 
     return made
@@ -453,7 +454,9 @@ def test_a_ruling_on_what_is_said_after_an_erasure_holds() -> None:
     again[0]["timestamp"] = "2099-01-01T00:00:00.000Z"
     past = (*events, barrier, erasing(ErasedScope.SUBJECT, "u1"), 1_000, *again)
     (record,) = holding(known(*past))
-    corrected = ruled(record, RulingVerb.CORRECT, value="9 Elm Road")
+    sources = [orjson.loads(one.value or b"") for one in folded(*past)[0].on(EVIDENCE)]
+    rests_on = [one for one in sources if one.get("contribution_id") in record["source_memory_ids"]]
+    corrected = ruled(record, RulingVerb.CORRECT, sources=rests_on, value="9 Elm Road")
     assert told(known(*past, barrier, corrected)) == {("u1", "My home address is 9 Elm Road")}
 
 

@@ -192,6 +192,21 @@ def test_a_session_is_erased_over_http_with_a_receipt(settings: Settings) -> Non
     assert not in_redis(settings, "polynesia")
 
 
+def test_a_correction_goes_with_the_session_that_it_was_made_from_and_with_no_other(settings: Settings) -> None:
+    told = session("parrot", "dee", "Hello.", "The parrot is called Polynesia.")
+    assert publish([*told, *session("aside", "dee", "Hello.", "The finch is called Archibald.")], settings).complete
+    wait_for_all(settings)
+    listed = hmx(settings, "knowledge", "list", "--tenant", "acme", "--text", "polynesia", "--json")
+    (record,) = json.loads(listed.stdout)["records"]
+    corrected = hmx(settings, "knowledge", "correct", record["record_id"], "--tenant", "acme", "--value", "Kraken")
+    assert corrected.exit_code == 0, corrected.output
+    for erased, left in (("aside", True), ("parrot", False)):
+        answer = hmx(settings, "erase", "--tenant", "acme", "--session", erased, "--json")
+        assert answer.exit_code == 0, answer.output
+        assert bool(in_redis(settings, "kraken")) is left
+        assert bool(latest_in(settings, PATTERN_STATE, "kraken")) is left
+
+
 def test_verify_and_a_replay_honour_what_was_erased_and_ruled(settings: Settings) -> None:
     """What is erased is neither lost nor wrong: it is counted. Rulings stand in a replay as they stand here."""
     listed = hmx(settings, "knowledge", "list", "--tenant", "acme", "--subject", "bob", "--json")
@@ -204,7 +219,7 @@ def test_verify_and_a_replay_honour_what_was_erased_and_ruled(settings: Settings
     answer = hmx(settings, "verify", "--json")
     assert answer.exit_code == 0, answer.output
     told: Json = json.loads(answer.stdout)
-    assert told["erased"] == len(MINE) + 2
+    assert told["erased"] == len(MINE) + 2 + 4
     assert told["rejections"] == {"erased": 1}
     answer = hmx(settings, "verify")
     assert f"{told['erased']} events are erased" in answer.output

@@ -223,13 +223,12 @@ def _rank(key: str) -> int:
 
 
 class Took(NamedTuple):
-    """What a partition's word of an erasure has taken, remembered until then."""
+    """A partition's word of an erasure, remembered until then."""
 
     until: int
     erased: Erased
     is_home: bool
     """It is the partition in which the tenant's rulings come."""
-    memories: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -672,7 +671,7 @@ class Patterns:
         home = [one.erased for one in known if one.is_home and one.erased.at + CLOCK_SKEW_MS >= ruling.at]
         if any(one.whole for one in home):
             return None
-        left = _ruling_without({name for one in known for name in one.memories}, ruling)
+        left = _ruling_without(_taken_sources(ruling, [one.erased for one in known if not one.erased.whole]), ruling)
         whose = scope_of(split_key(ruling.pattern)[1])[0]
         is_gone = bool(whose) and any(one.covers("", whose) for one in home)
         return None if is_gone and left.stated is None else left
@@ -719,8 +718,7 @@ class Patterns:
         if erased.whole:
             stale |= {name for name, one in own.items() if one.spoke or one.speak_at is not None}
         is_home = _is_home(erased.tenant_id, erased.partition, partitions)
-        memories = frozenset[str]() if erased.whole else frozenset(fields["contribution_id"] for _, _, fields in gone)
-        took = Took(self.clock + ERASURE_KEPT_MS, erased, is_home, memories)
+        took = Took(self.clock + ERASURE_KEPT_MS, erased, is_home)
         self._erasures.setdefault(erased.tenant_id, {})[erased.erasure_id, erased.partition] = took
         for name, one in own.items():
             known = one.ruled(row.offset + 1)
@@ -849,6 +847,19 @@ def _place_of(told: dict[str, Any], named: Contribution) -> Contribution:
     return Contribution.model_validate({**place, "withdrawn": True, "subject": named.subject, "claimed_at": claimed_at})
 
 
+def _taken_sources(ruling: Ruling, erasures: list[Erased]) -> set[str]:
+    """What of a correction's sources is of the past of an erasure that covers it: by its time, or because the
+    correction came before the erasure. Whose a source is may be unknown; then any erasure takes it."""
+    told = {one.memory_id: one for one in ruling.sources}
+    return {
+        name
+        for name in (ruling.stated.source_memory_ids if ruling.stated is not None else ())
+        for erased in erasures
+        if erased.at >= (min(ruling.at, told[name].first_at) if name in told else ruling.at - CLOCK_SKEW_MS)
+        if name not in told or not erased.marks.isdisjoint(told[name].marks)
+    }
+
+
 def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
     """What an operator stated rests on what is left of its sources. Nothing is left: it is as if retracted."""
     stated = ruling.stated
@@ -856,7 +867,9 @@ def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
         return ruling
     left = [name for name in stated.source_memory_ids if name not in taken]
     if not left:
-        return Ruling.model_validate(ruling.model_dump() | {"verb": "retract", "stated": None, "reason": ""})
+        return Ruling.model_validate(
+            ruling.model_dump() | {"verb": "retract", "stated": None, "sources": [], "reason": ""}
+        )
     rest = stated.model_dump() | {"source_memory_ids": left, "source_events": []}
     rest["body"] |= {k: "" if k == "summary" else [] if k == "agents" else {} for k in LEARNT & rest["body"].keys()}
     return Ruling.model_validate(ruling.model_dump() | {"stated": rest})

@@ -66,8 +66,9 @@ def erasing(number: int, scope: ErasedScope, name: str, at: int, **more: Any) ->
 
 def rulings(events: Sequence[Json], dice: random.Random, count: int) -> list[Ruling]:
     """On records that these events bring about."""
-    found = {}
+    found, sources = {}, []
     for log in evidence_logs(events_log(events).values()).values():
+        sources += [one for one in (orjson.loads(record.value or b"") for record in log) if "contribution_id" in one]
         for output in run(PatternsFold, log).on(KNOWLEDGE):
             record = orjson.loads(output.value or b"null")
             if record is not None and record["status"] != "withdrawn" and record["kind"] in ("memory", "policy"):
@@ -77,7 +78,8 @@ def rulings(events: Sequence[Json], dice: random.Random, count: int) -> list[Rul
         verb = (RulingVerb.CONFIRM, RulingVerb.CORRECT, RulingVerb.RETRACT)[n % 3]
         said_instead = {"text": "Our database is Oracle.", "value": "Oracle"} if verb is RulingVerb.CORRECT else {}
         asked = RulingRequest.model_validate(said_instead)
-        made.append(make_ruling(found[name], verb, asked, START_MS + n))
+        known = sources if n % 4 else []  # memory may not know them
+        made.append(make_ruling(found[name], verb, asked, START_MS + n, sources=known))
     return made
 
 

@@ -119,7 +119,7 @@ def _rule(verb: str, asked: str, tenant: str | None, timeout: float, as_json: bo
             f"tenant {chosen} knows no {asked}; `hmx knowledge list` lists its records",
         )
         try:
-            ruling = rule(settings, record, RulingVerb(verb), RulingRequest(**said))
+            ruling = rule(settings, store, record, RulingVerb(verb), RulingRequest(**said))
         except RulingError as error:
             fail(str(error))
         except ValidationError as error:

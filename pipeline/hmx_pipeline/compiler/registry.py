@@ -56,9 +56,6 @@ _STATING: Final = frozenset(
     for name, kind in KINDS.items()
     if kind is facts.ENDINGS or (isinstance(kind, KnowledgeKind) and not kind.made_of)
 )
-_FOUNDING: Final = _STATING | {
-    kind.made_of for kind in KINDS.values() if isinstance(kind, KnowledgeKind) and kind.made_of
-}
 assert CONTENTS.keys() == {name for name in ARTIFACT_TYPES if not namespaced(name)}, (
     "every standard type needs its content"
 )
@@ -77,11 +74,6 @@ def is_knowledge(name: str) -> bool:
 def is_statement(name: str) -> bool:
     """Return True if its contributions are statements, which may be private."""
     return name in _STATING
-
-
-def supports_knowledge(name: str) -> bool:
-    """Return True if records of knowledge may rest on its contributions."""
-    return name in _FOUNDING
 
 
 def class_of(name: str) -> str:

@@ -9,7 +9,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from hmx_pipeline.contracts.base import Model
+from hmx_pipeline.contracts.base import Items, Model
+from hmx_pipeline.contracts.erasure import Mark
 from hmx_pipeline.contracts.event import Name
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
@@ -22,6 +23,16 @@ class RulingVerb(StrEnum):
     """Another statement holds instead of it, and instead of all others about the same."""
     RETRACT = "retract"
     """It is withdrawn and stays so until it is confirmed."""
+
+
+class RulingSource(Model):
+    """A contribution that a correction was made from, as an erasure finds it: without names."""
+
+    memory_id: Name
+    marks: Items[Mark]
+    """Of its session, and of its subject if it has one (see contracts.erasure)."""
+    first_at: int
+    """Event time of its first event, in milliseconds."""
 
 
 class Ruling(Model):
@@ -37,6 +48,8 @@ class Ruling(Model):
     """Whose own decision it is, by a key that is bound to this subject; empty for an operator's."""
     stated: KnowledgeRecord | None = None
     """The record that holds instead; of a correction only."""
+    sources: Annotated[Items[RulingSource], Field(exclude_if=lambda sources: not sources)] = Field(default_factory=list)
+    """What the record rests on; of a correction only. Corrections of earlier releases have none."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

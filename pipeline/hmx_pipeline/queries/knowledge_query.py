@@ -13,7 +13,7 @@ from pydantic import Field
 from hmx_pipeline.compiler.knowledge.authority import SHOWN
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims
-from hmx_pipeline.compiler.knowledge.rulings import correction
+from hmx_pipeline.compiler.knowledge.rulings import correction, with_sources
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
 from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
@@ -116,9 +116,16 @@ Look = Callable[[str], Json | None]
 
 
 def make_ruling(
-    record: Json, verb: RulingVerb, said: RulingRequest, at: int, subject: str = "", look: Look = lambda _: None
+    record: Json,
+    verb: RulingVerb,
+    said: RulingRequest,
+    at: int,
+    subject: str = "",
+    look: Look = lambda _: None,
+    sources: Sequence[Json] = (),
 ) -> Ruling:
-    """`subject`: who decides about the own memory; empty for an operator. Raises RulingError."""
+    """`subject`: who decides about the own memory; empty for an operator. `sources`: the contributions of the record
+    that memory holds. Raises RulingError."""
     known = KnowledgeRecord.model_validate(record)
     if subject and _is_outranked(record, verb, look):
         raise OutrankedError("an operator has ruled on this; only an operator can change it: ask one")
@@ -136,7 +143,7 @@ def make_ruling(
         stated = correction(known, text, value, at, Authority.USER if subject else Authority.OPERATOR)
     elif said.text or said.value:
         raise RulingError(f"{verb} takes a reason only; a new text or value is a correction")
-    return Ruling(
+    ruling = Ruling(
         tenant_id=known.tenant_id,
         pattern=known.pattern,
         record_id=known.record_id,
@@ -146,6 +153,7 @@ def make_ruling(
         subject=subject,
         stated=stated,
     )
+    return with_sources(ruling, sources)
 
 
 def _is_outranked(record: Json, verb: RulingVerb, look: Look) -> bool:
@@ -164,6 +172,7 @@ def _is_outranked(record: Json, verb: RulingVerb, look: Look) -> bool:
 
 def rule(
     settings: Settings,
+    store: Store,
     record: Json,
     verb: RulingVerb,
     said: RulingRequest,
@@ -171,7 +180,9 @@ def rule(
     look: Look = lambda _: None,
 ) -> Ruling:
     """Rules on a record: the ruling is in the log. Raises RulingError, and what reading Kafka raises."""
-    ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject, look)
+    found = store.get_contributions(record["tenant_id"], record["source_memory_ids"])
+    sources = [each for each in found if each is not None]
+    ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject, look, sources)
     append_ruling(settings, ruling)
     return ruling
 

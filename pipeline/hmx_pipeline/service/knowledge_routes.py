@@ -180,7 +180,7 @@ def ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said:
     let_decide(request, record.get("subject_id"))
     with deciding():
         try:
-            ruling = rule(settings, record, verb, said, bound_to(request) or "", view.knowledge)
+            ruling = rule(settings, store_of(request), record, verb, said, bound_to(request) or "", view.knowledge)
         except OutrankedError as error:
             raise ProblemError(ProblemKind.OUTRANKED, str(error)) from None
         except RulingError as error:

@@ -4,24 +4,24 @@ Enters: marks of erasures (`ErasureMark`), and rulings. Leaves: what is left of 
 state records by which an erasure is remembered. A ruling and what it rests on come from different partitions of the
 events topic, and each partition has its own mark of an erasure. So nothing here asks what evidence is there. The marks
 of the tenant's own partition, which is also that of its rulings, tell what goes with the tenant or subject that it is
-about. The ids of what was erased, whichever partition tells, are taken from the sources of corrections, which alone
-carry text.
+about. The marks of all partitions tell which sources of a correction are erased; corrections alone carry text.
 """
 
-from collections.abc import Iterator, Sequence, Set
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Final, NamedTuple
 
 import msgspec
 
 from hmx_pipeline.compiler.knowledge.rulings import without
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
-from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of
+from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, covered, mark_of, marks_on
 from hmx_pipeline.contracts.keys import join_key, split_key, tenant_partition
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, ERASURE_KEPT_MS
-from hmx_pipeline.contracts.ruling import Ruling
+from hmx_pipeline.contracts.ruling import Ruling, RulingSource
 
 _AT_ONCE: Final = 8_192
-"""Most ids in one record."""
+"""Most marks in one record."""
+_NEVER: Final = -(1 << 62)
 
 
 class ErasureState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,9 +30,17 @@ class ErasureState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     at: int
     forget_at: int
     marks: tuple[str, ...] = ()
-    """Only in the mark of the tenant's own partition."""
-    memories: tuple[str, ...] = ()
-    """Ids of the contributions that it took, as far as rulings may rest on them."""
+    elsewhere: bool = False
+    """True if it is not the mark of the tenant's own partition."""
+
+
+class _Told(NamedTuple):
+    """When erasures of a tenant were asked for last, by mark."""
+
+    own: dict[str, int]
+    """By the marks of the tenant's own partition."""
+    every: dict[str, int]
+    last: int
 
 
 class ErasedEvidence:
@@ -41,34 +49,78 @@ class ErasedEvidence:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, ErasureState]] = {}
         """Encoded tenant → key → erasure."""
+        self._by_mark: dict[str, _Told] = {}
+        """Encoded tenant → its erasures; made when asked for."""
 
     def changed(self, key: str, new: ErasureState | None) -> None:
-        own = self._known.setdefault(key.split("/", 2)[1], {})
+        tenant = key.split("/", 2)[1]
+        self._by_mark.pop(tenant, None)
+        own = self._known.setdefault(tenant, {})
         own.pop(key, None)
         if new is not None:
             own[key] = new
 
+    def remembered(self, mark: ErasureMark, own: Set[str], now_ms: int) -> Iterator[tuple[str, ErasureState]]:
+        """Yield keys and records by which an erasure is remembered. `own`: as of `left_after`. Of a whole tenant only
+        its own partition's mark counts; of others, only what no other partition has told."""
+        tenant, whole = join_key(mark.tenant_id), mark_of(mark.tenant_id, ErasedScope.TENANT, "")
+        prefix = f"x/{join_key(mark.tenant_id, mark.erasure_id)}/"
+        known = self._known.get(tenant, {}).items()
+        told = set() if own else {each for key, one in known if key.startswith(prefix) for each in one.marks}
+        marks = sorted(own & {whole} if whole in mark.marks else {*mark.marks} - told)
+        for at in range(0, len(marks), _AT_ONCE):
+            state = ErasureState(
+                at=mark.at,
+                forget_at=now_ms + ERASURE_KEPT_MS,
+                marks=tuple(marks[at : at + _AT_ONCE]),
+                elsewhere=not own,
+            )
+            yield f"x/{mark.key}" + (f"/{at}" if at else ""), state
+
     def left_of(self, ruling: Ruling) -> Ruling | None:
         """Return what the erasures leave of a ruling; None if nothing."""
-        known = self._known.get(join_key(ruling.tenant_id), {}).values()
-        marks = {mark for each in known if each.at >= ruling.at - CLOCK_SKEW_MS for mark in each.marks}
-        gone = covers(marks, ruling.tenant_id, ruling.pattern)
-        if ruling.stated is None or is_whole(marks, ruling.tenant_id):
+        told, since = self._told(join_key(ruling.tenant_id)), ruling.at - CLOCK_SKEW_MS
+        whose = scope_of(split_key(ruling.pattern)[1])[0]
+        marks = marks_on(ruling.tenant_id, "", whose)
+        gone = _newest(told.own, marks) >= since
+        if ruling.stated is None or _newest(told.own, marks[-1:]) >= since:
             return None if gone else ruling
-        sources = set(ruling.stated.source_memory_ids)
-        left = without(ruling, {name for each in known for name in each.memories if name in sources})
+        found = {each.memory_id: each for each in ruling.sources}  # what memory did not know goes with any erasure
+        left = without(
+            ruling,
+            {
+                name
+                for name in ruling.stated.source_memory_ids
+                if (_is_erased(found[name], ruling.at, told) if name in found else told.last >= since)
+            },
+        )
         return None if gone and left.stated is None else left
 
-    def left_after(self, rulings: Sequence[Ruling], own: Set[str], taken: Set[str]) -> list[Ruling]:
-        """Return what an erasure that comes after a pattern's rulings leaves of them. `own`: what `own_marks` returns;
-        `taken`: ids of the contributions that it took."""
+    def left_after(self, rulings: Sequence[Ruling], own: Set[str]) -> list[Ruling]:
+        """Return what an erasure that comes after a pattern's rulings leaves of them. `own`: what `own_marks`
+        returns."""
         if any(covers(own, each.tenant_id, each.pattern) for each in rulings[:1]):
             return []
-        found = (
-            each if each.stated is None or taken.isdisjoint(each.stated.source_memory_ids) else self.left_of(each)
-            for each in rulings
-        )
+        found = (each if each.stated is None else self.left_of(each) for each in rulings)
         return [each for each in found if each is not None]
+
+    def _told(self, tenant: str) -> _Told:
+        if tenant not in self._by_mark:
+            known = sorted(self._known.get(tenant, {}).values(), key=lambda one: one.at)
+            own = {mark: each.at for each in known if not each.elsewhere for mark in each.marks}
+            every = {mark: each.at for each in known for mark in each.marks}
+            self._by_mark[tenant] = _Told(own, every, known[-1].at if known else _NEVER)
+        return self._by_mark[tenant]
+
+
+def _newest(told: Mapping[str, int], marks: Iterable[str]) -> int:
+    return max((told.get(mark, _NEVER) for mark in marks), default=_NEVER)
+
+
+def _is_erased(source: RulingSource, ruled_at: int, told: _Told) -> bool:
+    """Return True if an erasure covers what a correction was made from. What was there when it was ruled is of the past
+    of any later erasure, whatever its events' time."""
+    return _newest(told.every, source.marks) >= min(ruled_at, source.first_at)
 
 
 def covers(marks: Set[str], tenant_id: str, pattern: str) -> bool:
@@ -89,19 +141,3 @@ def is_own(mark: ErasureMark, partitions: int) -> bool:
 def own_marks(mark: ErasureMark, partitions: int) -> set[str]:
     """Return the marks if they come from the tenant's own partition, else none. `partitions`: as of `is_own`."""
     return set(mark.marks) if is_own(mark, partitions) else set()
-
-
-def remembered_erasure(
-    mark: ErasureMark, own: Set[str], taken: Set[str], now_ms: int
-) -> Iterator[tuple[str, ErasureState]]:
-    """Yield keys and records, none of a mark on which no ruling can rest. `own` and `taken`: as of `left_after`. What
-    goes with a whole tenant needs no ids."""
-    whole = is_whole(set(mark.marks), mark.tenant_id)
-    marks = own & {mark_of(mark.tenant_id, ErasedScope.TENANT, "")} if whole else own
-    ids = [] if whole else sorted(taken)
-    for at in range(0, len(ids) or bool(marks), _AT_ONCE):
-        told = () if at else tuple(sorted(marks))
-        state = ErasureState(
-            at=mark.at, forget_at=now_ms + ERASURE_KEPT_MS, marks=told, memories=tuple(ids[at : at + _AT_ONCE])
-        )
-        yield f"x/{mark.key}" + (f"/{at}" if at else ""), state

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from hmx_pipeline.compiler.imported_artifacts import added
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
-from hmx_pipeline.compiler.registry import KINDS, is_knowledge, is_statement, supports_knowledge, task_patterns
+from hmx_pipeline.compiler.registry import KINDS, is_knowledge, is_statement, task_patterns
 from hmx_pipeline.contracts.artifact import is_type
 from hmx_pipeline.contracts.erasure import ErasureMark, covered
 from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
@@ -29,7 +29,7 @@ from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
 from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
-from hmx_pipeline.stages.erased_evidence import ErasureState, is_own, is_whole, own_marks, remembered_erasure
+from hmx_pipeline.stages.erased_evidence import ErasureState, is_own, is_whole, own_marks
 from hmx_pipeline.stages.fold import Backlog, Record, Tx, check_release
 from hmx_pipeline.stages.pattern_compiling import PatternCompiling
 from hmx_pipeline.stages.pattern_state import (
@@ -204,14 +204,13 @@ class PatternsFold:
             if covered(marks, erased.tenant_id, each.session_id, each.subject) and is_past(each)
         ]
         stale, own = self._drop(tx, [key for key, _ in gone]), own_marks(erased, partitions)
-        taken = {each.contribution_id for _, each in gone if supports_knowledge(each.pattern_type)}
-        for key, remembered in remembered_erasure(erased, own, taken, tx.clock):
+        for key, remembered in [*self._maps.erased.remembered(erased, own, tx.clock)]:
             tx.put(key, remembered)
         whole = is_whole(own, erased.tenant_id)
         self._compiling.forget_sealed(tx, erased.tenant_id, lambda one: whole or one.whose in own)
         for pattern in self._published(tx, erased.tenant_id):
             state: PatternState = tx.get(pattern)
-            left = self._maps.erased.left_after(state.rulings, own, taken)
+            left = self._maps.erased.left_after(state.rulings, own)
             if whole:
                 tx.put(pattern, state.model_copy(update={"rulings": [], "archived": None, "imported": None}))
             elif left != state.rulings:

@@ -72,6 +72,13 @@ class Retained(NamedTuple):
     policy: str
 
 
+class Known(NamedTuple):
+    """What an operator finds."""
+
+    records: list[dict[str, Any]]
+    contributions: list[dict[str, Any]]
+
+
 Step = Said | Erased | Decided | Shared | Retained
 SAID = st.builds(Said, st.integers(0, SESSIONS - 1), st.sampled_from(SAYINGS), st.integers(0, 3))
 DECIDED = st.builds(Decided, st.sampled_from(RulingVerb), st.integers(0, 30), st.integers(0, 2))
@@ -95,7 +102,7 @@ class Logs:
     def __init__(self, steps: Sequence[Step], partitions: int, pace_ms: int) -> None:
         self._logs: list[list[LogRecord]] = [[] for _ in range(partitions)]
         self._spoken = [0] * SESSIONS
-        known: list[list[dict[str, Any]]] = [[]]
+        known = [Known([], [])]
         for n, step in enumerate(steps):
             at = START_MS + n * pace_ms
             match step:
@@ -114,7 +121,8 @@ class Logs:
                 case Decided():
                     self._decide(step, known[max(0, n - step.lag)], at)
             self._pass(at, f"b{n}")
-            known.append(self._known() if any(isinstance(one, Decided) for one in steps[n + 1 : n + 4]) else [])
+            looked = any(isinstance(one, Decided) for one in steps[n + 1 : n + 4])
+            known.append(self._known() if looked else Known([], []))
 
         at = START_MS + len(steps) * pace_ms
         self._append(tick(0, at), at + 2 * WINDOW_MS, *range(partitions))  # what waits behind an erased event comes
@@ -140,16 +148,21 @@ class Logs:
         log = self._logs[partition_of(key, len(self._logs))]
         log.append(LogRecord(partition_of(key, len(self._logs)), len(log), at, key.encode(), orjson.dumps(made)))
 
-    def _decide(self, step: Decided, known: Sequence[dict[str, Any]], at: int) -> None:
+    def _decide(self, step: Decided, known: Known, at: int) -> None:
         words = {"text": INSTEAD, "value": "nobody"} if step.verb is RulingVerb.CORRECT else {}
+        asked = RulingRequest(reason="So", **words)
+        sources = known.contributions if step.which % 4 else []  # memory may not know them
         try:
-            made = make_ruling(known[step.which % len(known)], step.verb, RulingRequest(reason="So", **words), at)
+            record = known.records[step.which % len(known.records)]
+            made = make_ruling(record, step.verb, asked, at, sources=sources)
         except (RulingError, ZeroDivisionError):  # there is nothing to rule on
             return
         self._append(ruling(made, 0), at, tenant_partition("acme", len(self._logs)))
 
-    def _known(self) -> list[dict[str, Any]]:
-        return spoken(patterns(self.as_they_came()))
+    def _known(self) -> Known:
+        came = self.as_they_came()
+        evidence = [orjson.loads(one.value or b"") for one in came]
+        return Known(spoken(patterns(came)), [one for one in evidence if "contribution_id" in one])
 
     def contributed(self) -> list[list[Output]]:
         return [run(lambda: sessions_fold(len(self._logs)), log).on(EVIDENCE) for log in self._logs]

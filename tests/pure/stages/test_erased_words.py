@@ -93,11 +93,7 @@ def test_what_is_left_of_a_correction_holds_no_other_words_of_an_erased_session(
 
     told = [*rejecting("s1", "quetzal"), *rejecting("s2", "toucan")]
     (record,) = (one for one in folded(told)[1] if "license" in one["text"])
-    asked = make_ruling(record, RulingVerb.CORRECT, RulingRequest(text="Keep the licence."), START_MS)
-
-    def corrected(offset: int, at: int) -> Any:
-        return signed(ruling(asked, 0), 0, offset, at)
-
+    corrected = ruled(record, told, text="Keep the licence.")
     for decided in ([passed, corrected, passed, erased(ErasedScope.SESSION, "s1")],
                     [passed, erased(ErasedScope.SESSION, "s1"), passed, corrected]):  # fmt: skip
         left = folded([*told, *decided])[1]
@@ -111,11 +107,7 @@ def test_a_correction_goes_with_what_it_was_made_from_and_the_corrected_stays_ou
         *by("u1", "s2", "My home address is 9 Elm Road.", at=5),
     ]
     oak = next(record for record in folded(told)[1] if "Oak" in record["text"])
-    asked = make_ruling(oak, RulingVerb.CORRECT, RulingRequest(value="12 Oak Street, flat 7"), START_MS)
-
-    def corrected(offset: int, at: int) -> Any:
-        return signed(ruling(asked, 0), 0, offset, at)
-
+    corrected = ruled(oak, told, value="12 Oak Street, flat 7")
     assert "flat 7" in str(folded([*told, passed, corrected])[1])
     left = folded([*told, passed, corrected, passed, erased(ErasedScope.SESSION, "s1")])[1]
     assert [record["text"] for record in left] == ["u1: My home address is 9 Elm Road"]
@@ -158,8 +150,11 @@ def test_what_an_ending_said_before_its_form_became_a_common_word_is_found_by_it
     assert "BigQuery" not in str(folded([*told, erased(ErasedScope.SESSION, "s2")])[1])
 
 
-def ruled(record: Event, **words: str) -> Made:
-    asked = make_ruling(record, RulingVerb.CORRECT, RulingRequest(**words), START_MS)
+def ruled(record: Event, told: Sequence[Event | Made], at: int = START_MS, **words: str) -> Made:
+    """A correction that comes when memory knows all contributions that were told."""
+    evidence = [orjson.loads(one.value or b"") for one in folded(told)[0].on(EVIDENCE)]
+    sources = [one for one in evidence if "contribution_id" in one]
+    asked = make_ruling(record, RulingVerb.CORRECT, RulingRequest(**words), at, sources=sources)
     return lambda offset, at: signed(ruling(asked, 0), 0, offset, at)
 
 
@@ -187,7 +182,7 @@ def test_a_correction_holds_no_goal_of_an_erased_session_that_said_something_els
     """The goals of a record are those of all sessions that rejected an edit of its file; its sources are fewer."""
     told = [*rejected("s1", "quetzal", "Keep the license section."), *rejected("s2", "toucan", "Mind the headings.", 9)]
     (record,) = (one for one in folded(told)[1] if "license" in one["text"])
-    corrected = ruled(record, text="Keep the licence.")
+    corrected = ruled(record, told, text="Keep the licence.")
     left = folded([*told, *decided(corrected, "s2", erased_first=erased_first)])[1]
     assert "Keep the licence." in {one["text"] for one in left}
     assert "toucan" not in str(left)
@@ -200,7 +195,7 @@ def test_a_correction_holds_no_words_of_an_erased_session_beyond_the_sources_tha
     told = [one for n in range(70) for one in rejected(f"s{n}", f"quetzal{n}x", "Keep the license section.", 10 * n)]
     (record,) = (one for one in folded(told)[1] if "license" in one["text"])
     assert len(record["source_memory_ids"]) == 64
-    corrected = ruled(record, text="Keep the licence.")
+    corrected = ruled(record, told, text="Keep the licence.")
     left = folded([*told, *decided(corrected, "s0", erased_first=erased_first)])[1]
     assert "Keep the licence." in {one["text"] for one in left}
     assert "quetzal0x" not in str(left)
@@ -220,3 +215,58 @@ def test_where_what_is_left_cannot_be_compiled_the_erased_words_go_all_the_same(
     monkeypatch.setattr(pattern_compiling, "records", failing)
     assert "Quetzal" in str(folded(told)[1])
     assert "Quetzal" not in str(folded([*told, erased(ErasedScope.SESSION, "s1")])[1])
+
+
+def active(known: Sequence[Event]) -> set[str]:
+    return {one["text"] for one in known if one["status"] == "active"}
+
+
+@FIRST_ERASED
+@pytest.mark.parametrize("bound", ["PATTERN_CONTRIBUTIONS", "TENANT_CONTRIBUTIONS"])
+def test_a_correction_goes_with_its_session_though_a_bound_had_dropped_what_it_was_made_from(
+    bound: str, erased_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"hmx_pipeline.stages.pattern_state.{bound}", 2)
+    told = stated(8)
+    records = [one for one in folded(told)[1] if one["status"] == "withdrawn"]
+    assert len(records) >= 2
+    for record in records:
+        (name,) = (f"s{n}" for n in range(8) if f"Quetzal{n}" in record["text"])
+        corrected = ruled(record, told, text="Our warehouse is Toucan.", value="Toucan")
+        assert "Toucan" in str(folded([*told, passed, corrected])[1])
+        left = folded([*told, *decided(corrected, name, erased_first=erased_first)])[1]
+        assert "Toucan" not in str(left)
+
+
+@FIRST_ERASED
+@pytest.mark.parametrize("gone", ["s1", "s2"])
+def test_a_correction_of_an_updated_value_goes_with_the_session_that_named_the_thing(
+    gone: str, erased_first: bool
+) -> None:
+    """The update alone does not say of what it is the new value."""
+    told = [
+        *by("", "s1", "The quetzal warehouse is Snowflake."),
+        passed,
+        *by("", "s2", "We switched from Snowflake to BigQuery.", at=5),
+    ]
+    (record,) = (one for one in folded(told)[1] if "warehouse is BigQuery" in one["text"])
+    corrected = ruled(record, told, value="Toucan")
+    left = folded([*told, *decided(corrected, gone, erased_first=erased_first)])[1]
+    assert ("quetzal" in str(left), "Toucan" in str(left)) == ((False, False) if gone == "s1" else (True, True))
+
+
+@FIRST_ERASED
+def test_a_correction_whose_sources_memory_does_not_know_goes_with_the_next_erasure(erased_first: bool) -> None:
+    told = [*by("", "s1", "Our warehouse is Snowflake."), *by("", "s2", "Our lake is Iceberg.", at=5)]
+    (record,) = (one for one in folded(told)[1] if "warehouse" in one["text"])
+    corrected = ruled(record, [], value="Toucan")
+    left = folded([*told, *decided(corrected, "s2", erased_first=erased_first)])[1]
+    assert active(left) == set()
+
+
+def test_a_correction_that_comes_after_an_erasure_rests_on_what_was_said_since() -> None:
+    told = [*by("", "s1", "Our warehouse is Snowflake."), passed, erased(ErasedScope.SESSION, "s1"), passed]
+    again = by("", "s1", "Our warehouse is Iceberg.", at=2_000)
+    (record,) = (one for one in folded([*told, *again])[1] if "Iceberg" in one["text"])
+    corrected = ruled(record, [*told, *again], START_MS + 1_000, value="Toucan")
+    assert active(folded([*told, *again, passed, corrected])[1]) == {"Our warehouse is Toucan"}

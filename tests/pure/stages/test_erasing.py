@@ -14,6 +14,7 @@ from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import KIND, REASON, header, origin_of
+from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.intake.control_records import erase
 from hmx_pipeline.stages import pattern_compiling
 from hmx_pipeline.stages.fold import attempt
@@ -258,17 +259,26 @@ def test_evidence_of_an_erasure_names_no_person() -> None:
 
 
 def test_an_erasure_in_the_state_of_the_release_before_is_read() -> None:
-    known = PatternsFold().decode("x/acme/e-1", b'{"at":1,"forget_at":2}')
-    assert (known.at, known.forget_at, known.marks, known.memories) == (1, 2, (), ())
+    known = PatternsFold().decode("x/acme/e-1", b'{"at":1,"forget_at":2,"memories":["c"]}')
+    assert (known.at, known.forget_at, known.marks, known.elsewhere) == (1, 2, (), False)
 
 
-def test_an_erasure_that_no_ruling_can_rest_on_is_not_remembered() -> None:
-    """Each partition tells of it: so many records of nothing would stay."""
-    mark = ErasureMark(
-        erasure_id="e", tenant_id="acme", at=START_MS, partition=2, before=7,
-        marks=[mark_of("acme", ErasedScope.SESSION, GONE)],
-    )  # fmt: skip
-    value = EvidenceControl(kind="erasure", partition=2, partitions=64, erased=mark).to_json()
-    ran = run(PatternsFold, [LogRecord(0, 0, START_MS, b"erasure", value, [(KIND, b"erasure")])])
-    assert ran.counts["control"] == 1
-    assert not [key for key in ran.state if key[0] == "x"]
+def test_an_erasure_is_remembered_once_however_many_partitions_tell_of_it() -> None:
+    """Each tells the same, but for the sessions that it alone knew."""
+    own, further = mark_of("acme", ErasedScope.SESSION, GONE), mark_of("acme", ErasedScope.SESSION, "another")
+    home = tenant_partition("acme", 64)
+    others = [n for n in range(64) if n != home]
+
+    def told(offset: int, partition: int, *marks: str) -> LogRecord:
+        mark = ErasureMark(
+            erasure_id="e", tenant_id="acme", at=START_MS, partition=partition, before=7, marks=sorted(marks)
+        )
+        value = EvidenceControl(kind="erasure", partition=partition, partitions=64, erased=mark).to_json()
+        return LogRecord(0, offset, START_MS, b"erasure", value, [(KIND, b"erasure")])
+
+    of_others = [told(n, one, own, *([further] if n == 9 else [])) for n, one in enumerate(others, 1)]
+    state = run(PatternsFold, [told(0, home, own), *of_others]).state
+    assert {key: value.marks for key, value in state.items() if key[0] == "x"} == {
+        f"x/acme/e/{home}": (own,),
+        f"x/acme/e/{others[8]}": (further,),
+    }

@@ -326,6 +326,7 @@ def _statement(held: ValueInterval, track: FactTimeline, names: set[str]) -> Sta
         end=held.end if held.end is not None else last.until,
         standing=Standing.ACTIVE if held.end is None else Standing.SUPERSEDED,
         superseded_by=held.ended_by if held.ended_by in names else "",
+        named_by=last.about if all(one.source is not one.about for one in held.heard) else None,
     )
 
 

@@ -43,6 +43,8 @@ class Statement:
     """Name of the statement that supersedes it."""
     subject: str = ""
     """Whose it is, if the pattern is the tenant's."""
+    named_by: Contribution | None = None
+    """The contribution that names the thing, if none of the sources does: they only changed its value."""
 
 
 Under = Callable[[str, bool], Sequence[Contribution]]

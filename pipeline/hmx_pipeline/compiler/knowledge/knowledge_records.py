@@ -128,7 +128,7 @@ def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
         confidence=said.confidence,
         status=said.standing,
         source_events=events[-KNOWLEDGE_SOURCES:],
-        source_memory_ids=[c.contribution_id for c in said.sources][-KNOWLEDGE_SOURCES:],
+        source_memory_ids=_sources(said),
         tags=sorted(set.intersection(*(set(c.lineage_tags) for c in said.sources))),
         session_id=alone(c.session_id for c in said.sources) or None,
         agent_id=alone(c.agent_id for c in said.sources) or None,
@@ -137,6 +137,12 @@ def _record(tenant_id: str, about: Pattern, said: Statement) -> KnowledgeRecord:
         superseded_by=knowledge_id(tenant_id, about, said.superseded_by) if said.superseded_by else None,
         subject_id=said.subject or scope_of(about.key)[0] or None,
     )
+
+
+def _sources(said: Statement) -> list[str]:
+    ids = [c.contribution_id for c in said.sources]
+    named_by = [] if said.named_by is None else [said.named_by.contribution_id]
+    return named_by + ids[len(named_by) - KNOWLEDGE_SOURCES :]
 
 
 class PublishedRecords(NamedTuple):

@@ -9,14 +9,16 @@ from typing import Any, Final
 
 from hmx_pipeline.compiler.knowledge.authority import SHOWN
 from hmx_pipeline.compiler.knowledge.claims import policy_claim
+from hmx_pipeline.compiler.knowledge.endings import ENDING
 from hmx_pipeline.contracts.artifact import TimeRange
+from hmx_pipeline.contracts.erasure import marks_on
 from hmx_pipeline.contracts.evidence import Pattern
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, PATTERN_RULINGS
 from hmx_pipeline.contracts.options import Kind, Standing
-from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
+from hmx_pipeline.contracts.ruling import Ruling, RulingSource, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 
 _OTHERS: Final = ("agents", "goal", "summary")
@@ -43,10 +45,11 @@ def without(ruling: Ruling, erased: Set[str]) -> Ruling:
         return ruling
     left = [name for name in stated.source_memory_ids if name not in erased]
     if not left:
-        return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "reason": ""})
+        return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "sources": [], "reason": ""})
     body = _emptied(stated.body, _PROPERTIES)
     stated = stated.model_copy(update={"source_memory_ids": left, "source_events": [], "body": body})
-    return ruling.model_copy(update={"stated": stated})
+    sources = [each for each in ruling.sources if each.memory_id in left]
+    return ruling.model_copy(update={"stated": stated, "sources": sources})
 
 
 def without_claimed(ruling: Ruling, claimed: Mapping[str, int], shared: Set[str]) -> Ruling:
@@ -55,6 +58,28 @@ def without_claimed(ruling: Ruling, claimed: Mapping[str, int], shared: Set[str]
     names = ruling.stated.source_memory_ids if ruling.stated is not None else ()
     before = {name for name in names if name in claimed and ruling.at <= claimed[name] + CLOCK_SKEW_MS}
     return without(ruling, before - shared)
+
+
+def with_sources(ruling: Ruling, known: Sequence[Mapping[str, Any]]) -> Ruling:
+    """Return a correction with the marks of what it was made from, by which erasures find it. `known`: the
+    contributions of its record that memory holds. Endings name no thing, so it keeps none of them, unless it rests on
+    nothing else."""
+    stated, found = ruling.stated, {each["contribution_id"]: each for each in known}
+    if stated is None:
+        return ruling
+    names = stated.source_memory_ids
+    naming = [name for name in names if name not in found or found[name]["pattern_type"] != ENDING] or names
+    sources = [
+        RulingSource(
+            memory_id=name,
+            marks=marks_on(each["tenant_id"], each["session_id"], each.get("subject", ""))[:-1],
+            first_at=each["first_at"],
+        )
+        for name in naming
+        if (each := found.get(name)) is not None
+    ]
+    stated = stated.model_copy(update={"source_memory_ids": naming})
+    return ruling.model_copy(update={"stated": stated, "sources": sources})
 
 
 def correction(record: KnowledgeRecord, text: str, value: str, at: int, by: Authority) -> KnowledgeRecord:
