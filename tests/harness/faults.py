@@ -40,6 +40,8 @@ class Row:
     number: int
     kind: str
     at_s: float = 0.0
+    rate: float = 0.0
+    """Events a second before it; fewer than planned where the workers were behind."""
     detail: str = ""
     hit: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)

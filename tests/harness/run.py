@@ -153,7 +153,7 @@ def _strike_all(crash: Crash, result: Result, say: Say) -> None:
         dice = random.Random(f"{result.plan.seed}/{row.number}")
         slower = min(1.0, BEHIND_S / crash.undisturbed())
         rate = result.plan.rate(crash.traffic.sent, result.plan.faults - row.number + 1)
-        crash.traffic.rate = max(SLOWEST, slower * rate)
+        crash.traffic.rate = row.rate = round(max(SLOWEST, slower * rate), 1)
         time.sleep(dice.uniform(*CALM_S))
         row.at_s = round(time.monotonic() - began, 1)
         crash.row = row
