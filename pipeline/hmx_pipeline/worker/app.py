@@ -8,7 +8,9 @@ import logging
 from typing import Any, Final
 
 import faust
+from faust.sensors import Monitor
 from faust.types import TP
+from mode import Service
 from mode.supervisors import CrashingSupervisor
 from yarl import URL
 
@@ -33,6 +35,12 @@ NEVER: Final = 20 * 24 * 3600.0
 class App(faust.App):
     def _create_directories(self) -> None:
         """Creates nothing: state is in the state topics, and Faust would leave table folders behind."""
+
+
+class UnsampledMonitor(Monitor):
+    @Service.task
+    async def _sampler(self) -> None:
+        """Does nothing: Faust computes rates here, every second, that nobody reads."""
 
 
 def create_runner(settings: Settings, cluster: Cluster, watch: ProgressWatch) -> Runner:
@@ -61,6 +69,7 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
         web_enabled=False,
         topic_allow_declare=False,
         topic_disable_leader=True,
+        Monitor=UnsampledMonitor,
         agent_supervisor=CrashingSupervisor,
         stream_wait_empty=False,
         worker_redirect_stdouts=False,
