@@ -85,11 +85,12 @@ class Runner:
         latest = (max(each.last_record or 0.0, each.restored_at) for each in self.partitions.values())
         return time.monotonic() - max(latest, default=self.last_progress)
 
-    async def stirred(self, at_most_s: float) -> None:
-        """Waits for the next record."""
+    async def stirred(self, at_most_s: float) -> bool:
+        """Waits for the next record. Returns whether one came."""
         self._came.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._came.wait(), at_most_s)
+        return self._came.is_set()
 
     def progress(self) -> None:
         self.last_progress = time.monotonic()
