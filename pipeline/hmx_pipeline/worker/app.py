@@ -29,6 +29,8 @@ from hmx_pipeline.worker.ticks import ticker
 from hmx_pipeline.worker.worker_status import ProgressWatch
 
 APPEND_MS: Final = 60_000
+HEARTBEATS: Final = 5
+"""Within a session timeout. Their answers tell of a rebalance."""
 NEVER: Final = 20 * 24 * 3600.0
 
 
@@ -78,7 +80,7 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
         consumer_max_fetch_size=BATCH_BYTES,
         consumer_group_instance_id=settings.worker_id or None,
         broker_session_timeout=settings.session_timeout_ms / 1000,
-        broker_heartbeat_interval=1.0,
+        broker_heartbeat_interval=settings.session_timeout_ms / 1000 / HEARTBEATS,
         broker_request_timeout=40.0,
         broker_rebalance_timeout=30.0,
         broker_max_poll_interval=NEVER,
