@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 from aiokafka.consumer.fetcher import Fetcher
+from faust.sensors import Monitor
 from faust.types import TP
+from mode.threads import ServiceThread
 
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import SESSIONS
 from hmx_pipeline.worker import aiokafka_transport as transport
 from hmx_pipeline.worker import runner as running
-from hmx_pipeline.worker.partition import LogEnd, OwnedPartition
+from hmx_pipeline.worker.partition import FetchedBatch, LogEnd, OwnedPartition
 from hmx_pipeline.worker.runner import Runner
 
 PARTITION = TP(SESSIONS.source, 0)
@@ -39,6 +41,11 @@ def test_only_a_fetch_of_all_partitions_waits_long_at_the_broker() -> None:
 @pytest.mark.parametrize("name", ["_fetch_max_wait_ms", "_fetcher_timeout"])
 def test_aiokafka_asks_for_each_fetch_how_long_it_may_wait(name: str) -> None:
     assert f"self.{name}" in inspect.getsource(Fetcher._get_actions_per_node)
+
+
+def test_faust_still_has_what_an_idle_worker_leaves_out() -> None:
+    assert {"_thread_keepalive", "_keepalive2"} <= vars(ServiceThread).keys()
+    assert "_sampler" in vars(Monitor)
 
 
 def test_a_worker_is_quiet_since_its_latest_record_or_restore() -> None:
@@ -93,6 +100,10 @@ def test_an_idle_worker_neither_commits_nor_looks_for_stalls_and_does_both_once_
             looks["stalls"] += 1
             return super().fetched_more
 
+        def process(self, batch: FetchedBatch) -> Mapping[str, int]:
+            self.position = batch.next
+            return {}
+
     class Watched(Runner):
         async def _commit_advisory(self, *asked: Any) -> None:
             looks["commits"] += 1
@@ -113,8 +124,8 @@ def test_an_idle_worker_neither_commits_nor_looks_for_stalls_and_does_both_once_
         runner.at_end({PARTITION: LogEnd(9, 9)})  # fetched, and lost on the way
         await until(lambda: len(consumer.sought) > 1)
         assert set(consumer.sought) == {5}
-        partition.position = partition.advisory = 9
-        runner._folded.set()
+        partition.queued, record = 1, SimpleNamespace(timestamp=0)
+        await runner._take(consumer, partition, FetchedBatch(PARTITION, partition.epoch, 5, 9, [record], 0))
         await until(lambda: consumer.committed == [9])
 
         await asyncio.sleep(0.05)
