@@ -77,7 +77,8 @@ def test_each_exit_in_a_row_waits_twice_as_long(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_comes_back(tmp_path: Path) -> None:
-    supervisor = Supervisor([[Component("sleeper", SLEEP)]], tmp_path)
+    told: list[int] = []
+    supervisor = Supervisor([[Component("sleeper", SLEEP, on_ready=told.append)]], tmp_path)
     supervisor.start()
     try:
         (sleeper,) = supervisor.processes
@@ -86,6 +87,7 @@ def test_a_killed_process_comes_back(tmp_path: Path) -> None:
         os.kill(first, signal.SIGKILL)
         until(lambda: sleeper.pid not in (None, first) and sleeper.state is State.READY, "it runs again")
         assert sleeper.restarts == 1
+        assert told == [first, sleeper.pid]
     finally:
         supervisor.stop()
     assert sleeper.state is State.STOPPED

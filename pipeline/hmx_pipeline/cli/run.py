@@ -24,7 +24,7 @@ from hmx_pipeline.observe.shutdown import SHUTDOWN, stop_event
 from hmx_pipeline.settings import Settings, SettingsError
 
 LOG: Final = logging.getLogger("hmx")
-LOOK_S: Final = 5.0
+LOOK_S: Final = 10.0
 """How often the files are read. What is found must be the same twice: they may be replaced one after the other."""
 SPREAD_S: Final = 10.0
 """Processes that share files do not start anew at the same moment."""

@@ -51,6 +51,8 @@ class Component:
     without: frozenset[str] = frozenset()
     """Variables that it does not inherit."""
     ready: Probe = lambda: True
+    on_ready: Callable[[int], None] = lambda _: None
+    """Gets its pid whenever it has become ready."""
     once: bool = False
     start_timeout: float = 90.0
     grace: float = 10.0
@@ -87,6 +89,7 @@ class Process:
             if code is not None:
                 self._exited(code, now)
             elif self.state is State.STARTING and not self.component.once and self.component.ready():
+                self.component.on_ready(self._popen.pid)
                 self.state, self._since = State.READY, now
             elif self.state is State.READY and now - self._since > STEADY_SECONDS:
                 self.failures = 0

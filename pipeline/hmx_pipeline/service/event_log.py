@@ -23,6 +23,8 @@ ACKNOWLEDGED_MS: Final = 10_000
 AT_ONCE: Final = 1_000
 """Records handed over before the event loop gets a turn; at least a batch of captures."""
 POLL_S: Final = 0.5
+IDLE_S: Final = 2.0
+"""While nothing waits for its acknowledgement, the client is asked that often whether it has anything to tell."""
 
 
 class NotAppendedError(Exception):
@@ -78,7 +80,7 @@ class EventLog:
         self.topic = topic
         self._kafka = kafka
         self._producer = self._connect()
-        self._stop = threading.Event()
+        self._stop, self._waiting = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._poll, name="acknowledgements", daemon=True)
         self._thread.start()
         self.answers = KafkaAnswers(lambda: self._producer, topic, "service")
@@ -94,6 +96,7 @@ class EventLog:
                     await asyncio.sleep(0)
                 report = partial(delivery.report, index)
                 self._producer.produce(self.topic, value, key.encode(), headers=sendable(headers), on_delivery=report)
+                self._waiting.set()
         except BufferError:
             raise NotAppendedError("too many events wait for Kafka's acknowledgement") from None
         except KafkaException as error:
@@ -111,6 +114,7 @@ class EventLog:
         """Waits for pending acknowledgements, then closes."""
         self._producer.flush(ACKNOWLEDGED_MS / 1000)
         self._stop.set()
+        self._waiting.set()
         self._thread.join()
         self._producer.close()
 
@@ -125,4 +129,7 @@ class EventLog:
     def _poll(self) -> None:
         while not self._stop.is_set():
             with suppress(KafkaException):  # a fatal error: whoever appends next is told, and the producer replaced
-                self._producer.poll(POLL_S)
+                self._producer.poll(POLL_S if len(self._producer) else 0)
+            self._waiting.clear()
+            if not (len(self._producer) or self._stop.is_set()):
+                self._waiting.wait(IDLE_S)

@@ -47,12 +47,12 @@ from hmx_pipeline.topology import EPISODES, ERASURES, MATERIALISED
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 ANSWER_S: Final = 10.0
-READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 1_000}
+READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 2_000}
 """The broker holds a fetch that long while nothing comes, and answers at once when something does: the fewer fetches,
 the less an idle broker and this process compute. Nothing else may be asked over a connection that holds a fetch."""
 CHECK_S: Final = 1.0
 QUIET_S: Final = 60.0
-QUIET_CHECK_S: Final = 15.0
+QUIET_CHECK_S: Final = 30.0
 """How often an idle process checks Redis and Kafka for changes, and how often once nothing has come for QUIET_S."""
 SHARED_RECORDS: Final = 4 * BLOCK_RECORDS
 """Lag from which an idle process helps with a partition that another one fills."""

@@ -24,6 +24,7 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
+from mode import Service
 
 from hmx_pipeline.contracts.limits import BATCH_BYTES, BATCH_RECORDS
 from hmx_pipeline.worker.fetched_records import replace_parser
@@ -61,6 +62,13 @@ class Listener(driver.ConsumerRebalanceListener):
 
 
 class Thread(driver.AIOKafkaConsumerThread):
+    @Service.task
+    async def _thread_keepalive(self) -> None:
+        """Does nothing: what is handed over wakes the thread's loop, and so do heartbeats and fetches."""
+
+    async def _keepalive2(self) -> None:
+        """Does nothing, as above."""
+
     def _create_worker_consumer(self, transport: Any) -> Any:
         replace_parser()
         Fetcher._fetch_max_wait_ms = property(_wait_ms, lambda *_: None)

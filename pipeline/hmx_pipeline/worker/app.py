@@ -8,7 +8,9 @@ import logging
 from typing import Any, Final
 
 import faust
+from faust.sensors import Monitor
 from faust.types import TP
+from mode import Service
 from mode.supervisors import CrashingSupervisor
 from yarl import URL
 
@@ -27,12 +29,20 @@ from hmx_pipeline.worker.ticks import ticker
 from hmx_pipeline.worker.worker_status import ProgressWatch
 
 APPEND_MS: Final = 60_000
+HEARTBEATS: Final = 5
+"""Within a session timeout. Their answers tell of a rebalance."""
 NEVER: Final = 20 * 24 * 3600.0
 
 
 class App(faust.App):
     def _create_directories(self) -> None:
         """Creates nothing: state is in the state topics, and Faust would leave table folders behind."""
+
+
+class UnsampledMonitor(Monitor):
+    @Service.task
+    async def _sampler(self) -> None:
+        """Does nothing: Faust computes rates here, every second, that nobody reads."""
 
 
 def create_runner(settings: Settings, cluster: Cluster, watch: ProgressWatch) -> Runner:
@@ -61,6 +71,7 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
         web_enabled=False,
         topic_allow_declare=False,
         topic_disable_leader=True,
+        Monitor=UnsampledMonitor,
         agent_supervisor=CrashingSupervisor,
         stream_wait_empty=False,
         worker_redirect_stdouts=False,
@@ -69,7 +80,7 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
         consumer_max_fetch_size=BATCH_BYTES,
         consumer_group_instance_id=settings.worker_id or None,
         broker_session_timeout=settings.session_timeout_ms / 1000,
-        broker_heartbeat_interval=1.0,
+        broker_heartbeat_interval=settings.session_timeout_ms / 1000 / HEARTBEATS,
         broker_request_timeout=40.0,
         broker_rebalance_timeout=30.0,
         broker_max_poll_interval=NEVER,

@@ -7,6 +7,7 @@ at a time per partition. The rest belongs to the event loop.
 
 import asyncio
 import gc
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,10 @@ from faust.types import TP
 
 from hmx_pipeline.contracts.headers import traceparent
 from hmx_pipeline.contracts.limits import BATCH_RECORDS
-from hmx_pipeline.contracts.rejections import NewerRecordError
+from hmx_pipeline.contracts.outcomes import Outcome
+from hmx_pipeline.contracts.rejections import NewerRecordError, Reason
+from hmx_pipeline.observe.logs import at
+from hmx_pipeline.observe.metrics import METRICS, count_effects
 from hmx_pipeline.observe.tracing import Spans
 from hmx_pipeline.runtime.transaction import AbortedError, RestoredState, SetAsideError, Transactions, UnsendableError
 from hmx_pipeline.stages.executor import Effects, Executor, FoldFactory, Part, Unsendable, unsendable
@@ -24,6 +28,8 @@ from hmx_pipeline.stages.fold import POSITION_KEY
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE, Stage
 from hmx_pipeline.worker.crash_loop_guard import TRIES, alone, begun, first_try, pieces
 
+LOG: Final = logging.getLogger("hmx.worker")
+_ALARMING: Final = (Reason.POISON, Reason.DEADLY, Reason.UNREADABLE_BATCH, Reason.OUTPUT_REFUSED)
 FEWER: Final = 64
 """Records per transaction after Kafka refused the output of a larger one."""
 
@@ -227,15 +233,30 @@ class OwnedPartition:
     def close(self) -> None:
         self._transactions.close()
 
+    def count_in(self, batch: FetchedBatch, counts: Mapping[str, int], seconds: float) -> None:
+        """Adds a committed batch to the metrics."""
+        stage = self.stage.name
+        METRICS.transaction_seconds.labels(stage).observe(seconds)
+        METRICS.freshness_seconds.labels(stage).observe(max(0.0, time.time() - batch.records[0].timestamp / 1000))
+        METRICS.records.labels(stage).inc(len(batch.records))
+        count_effects(stage, counts)
+        if poison := sum(counts.get(f"{Outcome.REJECTED}.{reason}", 0) for reason in _ALARMING):
+            place = at(*batch.tp, batch.first, stage=stage)
+            LOG.error("%d records of the batch at this offset became dead letters: run `hmx dlq`", poison, extra=place)
+
     def enqueue(self, batch: FetchedBatch) -> None:
         self.queue.append(batch)
         self.wake.set()
 
+    @property
+    def fetched_more(self) -> bool:
+        """Whether more was fetched than folded."""
+        return self.end is not None and self.end.position > self.position
+
     def stalled_since(self, moment: float) -> bool:
         """Returns whether fetched records got lost: nothing is queued or running, but more was fetched than folded."""
         idle = self.ready and not self.queue and self.busy is None
-        behind = self.end is not None and self.end.position > self.position
-        return idle and behind and self.last_record is not None and self.last_record < moment
+        return idle and self.fetched_more and self.last_record is not None and self.last_record < moment
 
     def drop(self) -> None:
         """Marks the partition as revoked; queued batches are discarded."""

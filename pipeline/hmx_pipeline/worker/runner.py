@@ -21,16 +21,14 @@ from typing import Any, Final, Protocol, TypeVar
 from faust.types import TP
 
 from hmx_pipeline.contracts.outcomes import Outcome
-from hmx_pipeline.contracts.rejections import Reason
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError
 from hmx_pipeline.observe.logs import at, said
-from hmx_pipeline.observe.metrics import METRICS, count_effects
+from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.runtime.transaction import AbortedError, FencedError, RefusalError, SetAsideError
 from hmx_pipeline.worker.partition import FetchedBatch, LogEnd, OwnedPartition, StuckError
 
 LOG: Final = logging.getLogger("hmx.worker")
 T = TypeVar("T")
-_ALARMING: Final = (Reason.POISON, Reason.DEADLY, Reason.UNREADABLE_BATCH, Reason.OUTPUT_REFUSED)
 THREADS: Final = 64
 RELEASE_S: Final = 8.0
 ADVISORY_S: Final = 1.0
@@ -70,7 +68,7 @@ class Runner:
         self._epochs = itertools.count(1)
         self._suspecting, self._calm = asyncio.Lock(), asyncio.Event()
         self._calm.set()
-        self._came = asyncio.Event()
+        self._came, self._ahead, self._folded = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.partitions: dict[TP, OwnedPartition] = {}
         self.was_assigned = False
         self.last_progress = time.monotonic()
@@ -87,11 +85,12 @@ class Runner:
         latest = (max(each.last_record or 0.0, each.restored_at) for each in self.partitions.values())
         return time.monotonic() - max(latest, default=self.last_progress)
 
-    async def stirred(self, at_most_s: float) -> None:
-        """Waits for the next record."""
+    async def stirred(self, at_most_s: float) -> bool:
+        """Waits for the next record. Returns whether one came."""
         self._came.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._came.wait(), at_most_s)
+        return self._came.is_set()
 
     def progress(self) -> None:
         self.last_progress = time.monotonic()
@@ -119,8 +118,10 @@ class Runner:
 
     def at_end(self, ends: Mapping[TP, LogEnd]) -> None:
         for tp, end in ends.items():
-            if tp in self.partitions:
-                self.partitions[tp].end = end
+            if (partition := self.partitions.get(tp)) is not None:
+                partition.end = end
+                if partition.fetched_more:
+                    self._ahead.set()
 
     def out_of_range(self, tps: Iterable[TP]) -> None:
         """Notes partitions whose fetch position is out of range; a restore then counts the loss or refuses."""
@@ -222,7 +223,8 @@ class Runner:
                 self._end(EXIT_FENCED, f"fenced: {error}")
         else:
             partition.advisory = partition.position
-            _note(partition.stage.name, batch, counts, time.monotonic() - started)
+            self._folded.set()
+            partition.count_in(batch, counts, time.monotonic() - started)
         finally:
             partition.busy = None
             METRICS.transactions.labels(partition.stage.name, "committed").inc(partition.committed - before)
@@ -324,9 +326,10 @@ class Runner:
 
     async def _watch_for_ever(self, consumer: Consumer) -> None:
         while True:
-            await asyncio.sleep(self._stall_s / 5)
+            await _pause_after(self._ahead, self._stall_s / 5)
             before = time.monotonic() - self._stall_s
-            for partition in list(self.partitions.values()):
+            for partition in [each for each in self.partitions.values() if each.fetched_more]:
+                self._ahead.set()
                 if partition.stalled_since(before):
                     METRICS.batches_lost.inc()
                     LOG.warning("a batch was lost: fetching it again", extra=at(*partition.tp, partition.position))
@@ -341,7 +344,7 @@ class Runner:
 
     async def _commit_advisory_for_ever(self, consumer: Consumer) -> None:
         while True:
-            await asyncio.sleep(ADVISORY_S)
+            await _pause_after(self._folded, ADVISORY_S)
             await self._commit_advisory(consumer, list(self.partitions.values()))
 
     async def _commit_advisory(self, consumer: Consumer, partitions: Iterable[OwnedPartition]) -> None:
@@ -383,17 +386,13 @@ class Runner:
         self._exit(code)
 
 
+async def _pause_after(event: asyncio.Event, pause_s: float) -> None:
+    """Waits until the event is set, then for the pause, and clears it: an idle worker does not wake."""
+    await event.wait()
+    await asyncio.sleep(pause_s)
+    event.clear()
+
+
 def _set_aside(partition: OwnedPartition, error: SetAsideError) -> None:
     LOG.error("%s", error, extra=at(*partition.tp, stage=partition.stage.name))
     partition.set_aside = error
-
-
-def _note(stage: str, batch: FetchedBatch, counts: Mapping[str, int], seconds: float) -> None:
-    """Adds a committed batch to the metrics."""
-    METRICS.transaction_seconds.labels(stage).observe(seconds)
-    METRICS.freshness_seconds.labels(stage).observe(max(0.0, time.time() - batch.records[0].timestamp / 1000))
-    METRICS.records.labels(stage).inc(len(batch.records))
-    count_effects(stage, counts)
-    if poison := sum(counts.get(f"{Outcome.REJECTED}.{reason}", 0) for reason in _ALARMING):
-        place = at(*batch.tp, batch.first, stage=stage)
-        LOG.error("%d records of the batch at this offset became dead letters: run `hmx dlq`", poison, extra=place)

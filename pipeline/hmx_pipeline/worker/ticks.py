@@ -55,9 +55,8 @@ def make_tick(stage: Stage, partition: int, control_key: str, now_ms: int) -> tu
 def ticker(producer: Producer, control_key: str, watch: ProgressWatch) -> Callable[[Runner], Coroutine[Any, Any, None]]:
     async def run(runner: Runner) -> None:
         while True:
-            if runner.quiet_s() > QUIET_S:
-                await runner.stirred(QUIET_LOOK_S)
-            await asyncio.sleep(LOOK_S)
+            if runner.quiet_s() <= QUIET_S or await runner.stirred(QUIET_LOOK_S):
+                await asyncio.sleep(LOOK_S)
             producer.poll(0)
             now = time.monotonic()
             watch.look(runner.partitions.values())
