@@ -254,7 +254,12 @@ def read_act(act: Sequence[Any]) -> RunAction:
     return RunAction(line, name, known, None if ok < 0 else bool(ok), error, *map(frozenset, texts or ((),)))
 
 
-@remembered(64 * MB)
+def _weight(value: Any) -> int:
+    """Return the bytes of a contribution and of its run, which holds as much again."""
+    return 2 * value.nbytes if isinstance(value, Contribution) else 0
+
+
+@remembered(64 * MB, _weight)
 def run_of(contribution: Contribution) -> Run:
     """Read a contribution. Bodies of an earlier release have no actions."""
     body = contribution.body
