@@ -50,6 +50,7 @@ _SHOWN: Final = 5
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
 _GENERAL: Final = word_set("error exception failed failure command tool process exit code status non zero nonzero")
 """Words in an error class that say nothing specific."""
+_GENERAL_STEMS: Final = frozenset(map(stem, _GENERAL))
 _PROGRAM: Final = re.compile(r"^<(?:id|path)>: ")
 _PASSES: Final = re.compile(
     r"\b(?:sibling|parallel|another|previous) (?:\w+ )*call\b.*\b(?:errored|failed)\b"
@@ -226,6 +227,8 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
                 done[verb].append(Instance(run, deed, parts[0], 0))
     best: dict[str, Template] = {}
     for verb, instances in sorted(done.items()):
+        if len({one.run.session for one in instances}) < _LEAST_SESSIONS:
+            continue
         found = templates(instances, goals)
         known = [t for t in found if sum(slot.source == "unknown" for slot in t.slots) <= (verb in last)]
         if verb == own:
@@ -289,7 +292,7 @@ def _said(contributions: Sequence[Contribution], verb: str, limit: int = _TITLE)
 
 def _adds(kind: str, text: str) -> bool:
     """Return True if the class has a word that the message lacks."""
-    told = {stem(word) for word in (*words_of(text), *_GENERAL)}
+    told = _GENERAL_STEMS.union(map(stem, words_of(text)))
     return any(stem(word) not in told for word in words_of(kind))
 
 

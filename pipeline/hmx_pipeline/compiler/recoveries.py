@@ -245,6 +245,8 @@ def _telling(
         named = [*changed, *(acts[verb] for verb in (one.body["verb"],) if verb in acts)]
     elif way.again not in _TRIED and (way.again not in acts or _beside(way.again, one.body["verb"], acts)):
         named = []
+    if not named:
+        return False
     said = set(words_of(f"{one.body['surface']} {one.body.get('failed', ())}"))
     return any(not said.issuperset(words_of(text)) for text in named)
 

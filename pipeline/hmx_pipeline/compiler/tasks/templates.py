@@ -202,10 +202,10 @@ def _branches(here: list[Instance], goals: Goals, at: int) -> tuple[dict[str, li
     pairs = [(one.simple.words[at], one) for one in here]
     named = {value: by[value] for value in supported(pairs) if wordlike(value)}
     if len(by) > 1:
+        if 2 * sum(map(len, named.values())) < len(here):
+            return {}, here
         forms = Counter(map(_form, here)).most_common(1)[0][1]
         if forms >= _FORMS * len(here) and _from_outside(position("", pairs, goals)):
-            return {}, here
-        if 2 * sum(map(len, named.values())) < len(here):
             return {}, here
     return named, [one for value, ones in sorted(by.items()) if value not in named for one in ones]
 
