@@ -27,13 +27,14 @@ REMEMBERED: Final = 8 * MB
 """Cache size in bytes for keys and partitions: a session's events come close together."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """Characters that percent-encoding leaves unchanged."""
+_ESCAPED: Final = {code: quote(chr(code), safe="") for code in range(128)}
 
 
 def encoded(part: str) -> str:
     """Percent-encode a part; most parts stay unchanged."""
     if (part.isascii() and part.isalnum()) or _PLAIN.fullmatch(part):
         return part
-    return _quoted(part)
+    return part.translate(_ESCAPED) if part.isascii() else _quoted(part)
 
 
 @remembered(REMEMBERED)
