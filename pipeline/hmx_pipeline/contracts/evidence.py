@@ -140,6 +140,7 @@ _PLACE: Final = (
 )  # fmt: skip
 """Fields that a contribution keeps whatever it says."""
 _JSON: Final = "json"
+_FIRST: Final = "first_said"
 _EXPANDED: Final = 6
 """Bytes of memory for a byte of JSON, where lists of short texts are most of it."""
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -190,7 +191,15 @@ class Contribution(Model):
     def saying(self, **more: Any) -> "Contribution":
         """Return a copy with more fields in its body."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return Contribution.model_construct(**{**fields, "body": {**self.body, **more}})
+        told = Contribution.model_construct(**{**fields, "body": {**self.body, **more}})
+        told.__dict__[_FIRST] = self.first
+        return told
+
+    @property
+    def first(self) -> "Contribution":
+        """The contribution that this one says more than, if it does."""
+        first: Contribution = self.__dict__.get(_FIRST, self)
+        return first
 
     def claimed_by(self, other: "Contribution") -> "Contribution":
         """Return what is left of it once a contribution has named its session's subject: its place, until it comes
