@@ -44,13 +44,14 @@ class PatternCompiling:
             contribution.write()
         pattern, reach, known = pattern_of(key), self._maps.reach, tx.get(key)
         listed, lists = reach.forms(pattern, known), reach.forms(pattern, contribution)
-        before = {form for form in listed | lists if reach.open(form)}
+        forms = sorted(listed | lists)
+        before = {form for form in forms if reach.open(form)}
         loses = known is not None and (contribution is None or any(map(self._maps.is_ended, listed - lists)))
         losing = {*self.spoken_with(pattern)} if loses else set()
         tx.put(key, contribution)
         self.speak_later(tx, pattern, trace)
-        for form in sorted(form for form in listed | lists if reach.open(form) != (form in before)):
-            for each in reach.listing(form):
+        for form in forms:
+            for each in reach.listing(form) if reach.open(form) != (form in before) else ():
                 self.speak_later(tx, each, trace)
                 losing.update(self.spoken_with(each) if form in before else ())
         for each in sorted(losing):

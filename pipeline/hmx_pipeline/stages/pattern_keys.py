@@ -5,7 +5,7 @@ Input: contributions, decisions and ids. Output: keys; or of a key the pattern, 
 
 from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern
 from hmx_pipeline.contracts.fingerprint import Import
-from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.keys import encoded, join_key, split_key
 from hmx_pipeline.contracts.ruling import Ruling
 
 
@@ -15,11 +15,16 @@ def map_key(pattern: str, contribution: Contribution) -> str:
 
 
 def pattern_key(contribution: Contribution) -> str:
-    return f"p/{join_key(contribution.tenant_id, contribution.pattern.text)}"
+    return state_key(contribution.tenant_id, contribution.pattern)
 
 
 def state_key(tenant_id: str, pattern: Pattern) -> str:
-    return f"p/{join_key(tenant_id, pattern.text)}"
+    return f"p/{encoded(tenant_id)}/{_twice(pattern.type)}%2F{_twice(pattern.key)}"
+
+
+def _twice(part: str) -> str:
+    """Encode a part, and what that gives: of its characters only `%` changes."""
+    return encoded(part).replace("%", "%25")
 
 
 def decided_key(decided: Archive | Import | Ruling) -> str:
