@@ -17,7 +17,7 @@ from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural, w
 from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, recoveries
+from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, recoveries, tried_again
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.slot_texts import slot_lines, told_source
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
@@ -215,6 +215,8 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
 def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], dict[str, Any]]:
     """By verb the action as one would run it, where it is known but for slots that say where their values come from. Of
     what failed only another form of it; of that, and of what took its place, one slot may stay open."""
+    if not tried_again(contributions):
+        return {}, {}
     runs, own = [run_of(c) for c in contributions], contributions[0].body["verb"]
     last = {own, *(after["again"] for c in contributions for after in c.body["after"])}
     options, goals = readings(runs), tuple(map(goal_of, runs))
