@@ -1,7 +1,7 @@
 """A process with so many patterns, one in four of them with six contributions, the others with one.
 
 Argument: patterns. Answers with the CPU seconds of folding as many more records of evidence as it is asked for, evenly
-over all patterns: corrections, each of which changes what its pattern says, so that maps stay as they are and every
+over all patterns: corrections, each of which changes what its pattern rests on, so that maps stay as they are and every
 record is compiled. What the executor does up to encoded state and artifacts, without Kafka.
 """
 
