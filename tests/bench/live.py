@@ -70,7 +70,7 @@ class LiveSessions:
                 "timestamp": format_ms(START_MS + self._at),
                 "sequence": sequence,
                 "metadata": {"host": "worker-17.example"},
-                **SHAPES[sequence % len(SHAPES)],
+                **SHAPES[(number + sequence) % len(SHAPES)],
             }
             self._next[number] += 1
             self._at += PACE_MS
