@@ -4,6 +4,7 @@ Arguments: sessions, events of each. Answers with the CPU seconds of folding as 
 evenly over all sessions: what the executor does up to the encoded state records, without Kafka.
 """
 
+import gc
 import sys
 import time
 from collections import Counter, defaultdict
@@ -16,6 +17,7 @@ from hmx_pipeline.contracts.keys import partition_of, session_key
 from hmx_pipeline.contracts.limits import BATCH_RECORDS, SEGMENT_IDLE_MS
 from hmx_pipeline.contracts.outcomes import Outcome
 from hmx_pipeline.contracts.timestamps import format_ms
+from hmx_pipeline.observe.allocator import collect_seldom
 from hmx_pipeline.stages.executor import Effects, Executor
 from hmx_pipeline.stages.fold import Record
 from tests.bench.answers import answer
@@ -68,7 +70,7 @@ class LiveSessions:
                 "timestamp": format_ms(START_MS + self._at),
                 "sequence": sequence,
                 "metadata": {"host": "worker-17.example"},
-                **SHAPES[sequence % len(SHAPES)],
+                **SHAPES[(number + sequence) % len(SHAPES)],
             }
             self._next[number] += 1
             self._at += PACE_MS
@@ -108,6 +110,8 @@ def main(sessions: int, each: int) -> None:
     live = LiveSessions(sessions)
     for _ in range(each):
         assert released(live.fold(live.events(sessions))) == sessions
+    gc.collect()
+    collect_seldom()  # as a worker that has restored
     answer(sessions=sessions)
     for line in sys.stdin:
         logs = live.events(int(line))

@@ -1,10 +1,11 @@
 """A process with so many patterns, one in four of them with six contributions, the others with one.
 
 Argument: patterns. Answers with the CPU seconds of folding as many more records of evidence as it is asked for, evenly
-over all patterns: corrections, each of which changes what its pattern says, so that maps stay as they are and every
+over all patterns: corrections, each of which changes what its pattern rests on, so that maps stay as they are and every
 record is compiled. What the executor does up to encoded state and artifacts, without Kafka.
 """
 
+import gc
 import sys
 import time
 from collections import defaultdict
@@ -20,6 +21,7 @@ from hmx_pipeline.contracts.headers import KIND
 from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.contracts.limits import BATCH_RECORDS, PATTERN_DEBOUNCE_MS
 from hmx_pipeline.local.samples import sample_events
+from hmx_pipeline.observe.allocator import collect_seldom
 from hmx_pipeline.stages.executor import Executor
 from hmx_pipeline.stages.fold import POSITION_KEY, Record
 from hmx_pipeline.stages.patterns import PatternsFold
@@ -152,6 +154,8 @@ def _templates() -> list[list[dict[str, Any]]]:
 
 def main(patterns: int) -> None:
     known = Patterns(patterns)
+    gc.collect()
+    collect_seldom()  # as a worker that has restored
     answer(patterns=patterns)
     for line in sys.stdin:
         logs = known.corrections(int(line))

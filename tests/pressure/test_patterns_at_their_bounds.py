@@ -15,7 +15,7 @@ from hmx_pipeline.compiler.candidate import rank
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS, CONTRIBUTION_DEBOUNCE_MS, PATTERN_DEBOUNCE_MS
 from hmx_pipeline.stages.executor import Executor
-from hmx_pipeline.stages.pattern_state import pattern_of
+from hmx_pipeline.stages.pattern_keys import pattern_of
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.topology import ARTIFACTS
 from tests.soak.traffic import Traffic

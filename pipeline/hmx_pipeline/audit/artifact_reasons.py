@@ -22,7 +22,8 @@ from hmx_pipeline.contracts.evidence import Contribution, Pattern
 from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.timestamps import format_ms, milliseconds
 from hmx_pipeline.retrieval.terms import strings, terms
-from hmx_pipeline.stages.pattern_state import PatternState, decode_state, pattern_of, split_pattern, state_key
+from hmx_pipeline.stages.pattern_keys import pattern_of, split_pattern, state_key
+from hmx_pipeline.stages.pattern_state import PatternState, decode_state
 from hmx_pipeline.stages.state_tables import StateRecord, latest
 
 FITTING: Final = 5

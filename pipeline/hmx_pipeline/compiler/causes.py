@@ -112,6 +112,8 @@ class CausePair:
 
 
 def pairs(contributions: Sequence[Contribution]) -> list[CausePair]:
+    if len({c.session_id for c in contributions}) < _SESSIONS:
+        return []
     subject = contributions[0].pattern_key
     times = [time for c in contributions for time in _times(c, subject, verb_in(subject))]
     found = [*_befallen(subject, times), *_following(subject, times, contributions)]
@@ -200,6 +202,9 @@ def _following(subject: str, times: Sequence[Occurrence], contributions: Sequenc
     verb = verb_in(subject)
     if verb:
         times = [time for time in times if mutates(verb) and time.result in (None, subject)]
+    effects = _repeated((effect, time.of.session_id) for time in times for effect in time.effects)
+    if not effects:
+        return
     struck: dict[str, Counter[str]] = defaultdict(Counter)
     for time in times:
         for effect, other in time.effects.items():
@@ -209,7 +214,7 @@ def _following(subject: str, times: Sequence[Occurrence], contributions: Sequenc
     named = dict.fromkeys((effect, time.of.session_id) for time in times for effect in time.linked)
     linked = Counter(effect for effect, _ in named)
     earlier = Counter(sign for time in times for sign in dict.fromkeys(time.before))
-    for effect in _repeated((effect, time.of.session_id) for time in times for effect in time.effects):
+    for effect in effects:
         others = struck[effect]
         if kind_of(effect) != "state" and max(others.values()) >= _MOSTLY * others.total():
             continue  # it belongs to one tool, whose own pattern also knows when it did not occur

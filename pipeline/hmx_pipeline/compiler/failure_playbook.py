@@ -17,7 +17,7 @@ from hmx_pipeline.compiler.artifact_text import listed, most_frequent, plural, w
 from hmx_pipeline.compiler.association import by_chance
 from hmx_pipeline.compiler.confidence import CONTRADICTED, tally, wilson
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Extracted, Finding, Need
-from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, recoveries
+from hmx_pipeline.compiler.recoveries import HELPED, After, Recovery, after, recoveries, tried_again
 from hmx_pipeline.compiler.tasks.readings import readings
 from hmx_pipeline.compiler.tasks.slot_texts import slot_lines, told_source
 from hmx_pipeline.compiler.tasks.slots import Instance, goal_of, unified
@@ -50,6 +50,7 @@ _SHOWN: Final = 5
 _SEVERITY: Final = ((0.25, "low"), (0.5, "medium"), (0.8, "high"))
 _GENERAL: Final = word_set("error exception failed failure command tool process exit code status non zero nonzero")
 """Words in an error class that say nothing specific."""
+_GENERAL_STEMS: Final = frozenset(map(stem, _GENERAL))
 _PROGRAM: Final = re.compile(r"^<(?:id|path)>: ")
 _PASSES: Final = re.compile(
     r"\b(?:sibling|parallel|another|previous) (?:\w+ )*call\b.*\b(?:errored|failed)\b"
@@ -214,6 +215,8 @@ def compile_(contributions: Sequence[Contribution]) -> Finding | None:
 def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], dict[str, Any]]:
     """By verb the action as one would run it, where it is known but for slots that say where their values come from. Of
     what failed only another form of it; of that, and of what took its place, one slot may stay open."""
+    if not tried_again(contributions):
+        return {}, {}
     runs, own = [run_of(c) for c in contributions], contributions[0].body["verb"]
     last = {own, *(after["again"] for c in contributions for after in c.body["after"])}
     options, goals = readings(runs), tuple(map(goal_of, runs))
@@ -226,6 +229,8 @@ def _whole_acts(contributions: Sequence[Contribution]) -> tuple[dict[str, str], 
                 done[verb].append(Instance(run, deed, parts[0], 0))
     best: dict[str, Template] = {}
     for verb, instances in sorted(done.items()):
+        if len({one.run.session for one in instances}) < _LEAST_SESSIONS:
+            continue
         found = templates(instances, goals)
         known = [t for t in found if sum(slot.source == "unknown" for slot in t.slots) <= (verb in last)]
         if verb == own:
@@ -289,7 +294,7 @@ def _said(contributions: Sequence[Contribution], verb: str, limit: int = _TITLE)
 
 def _adds(kind: str, text: str) -> bool:
     """Return True if the class has a word that the message lacks."""
-    told = {stem(word) for word in (*words_of(text), *_GENERAL)}
+    told = _GENERAL_STEMS.union(map(stem, words_of(text)))
     return any(stem(word) not in told for word in words_of(kind))
 
 

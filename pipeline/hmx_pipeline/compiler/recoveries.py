@@ -167,6 +167,11 @@ class Recovery(NamedTuple):
     """True if it says what to do, and that is done more than anyway and helps more than another try."""
 
 
+def tried_again(contributions: Sequence[Contribution]) -> bool:
+    """Return True if something followed that may have helped; else there are no recoveries."""
+    return any(_way(after["steps"], after["again"]) is not None for c in contributions for after in c.body["after"])
+
+
 def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = MappingProxyType({})) -> list[Recovery]:
     """What was tried and has worked, by the bound of how often over independent sessions; last what works no more.
     What only was tried again is left out where something tells more. What worked once only is shown where nothing
@@ -245,6 +250,8 @@ def _telling(
         named = [*changed, *(acts[verb] for verb in (one.body["verb"],) if verb in acts)]
     elif way.again not in _TRIED and (way.again not in acts or _beside(way.again, one.body["verb"], acts)):
         named = []
+    if not named:
+        return False
     said = set(words_of(f"{one.body['surface']} {one.body.get('failed', ())}"))
     return any(not said.issuperset(words_of(text)) for text in named)
 

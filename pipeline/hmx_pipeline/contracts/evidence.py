@@ -16,13 +16,12 @@ import msgspec
 from pydantic import Field
 
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.bounded_cache import nbytes
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.event import HmxVersion, Name, Unit
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import join_key, split_key
-from hmx_pipeline.contracts.limits import TRUSTED_AGENTS
+from hmx_pipeline.contracts.limits import NESTING, TRUSTED_AGENTS
 from hmx_pipeline.contracts.retention import Cuts
 from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.contracts.versions import HMX_VERSION
@@ -140,6 +139,12 @@ _PLACE: Final = (
     "last_at",
 )  # fmt: skip
 """Fields that a contribution keeps whatever it says."""
+_JSON: Final = "json"
+_FIRST: Final = "first_said"
+_EXPANDED: Final = 6
+"""Bytes of memory for a byte of JSON, where lists of short texts are most of it."""
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
+_NOTHING_ELSE: Final = (("__pydantic_extra__", None), ("__pydantic_private__", None))
 
 
 class Contribution(Model):
@@ -186,7 +191,15 @@ class Contribution(Model):
     def saying(self, **more: Any) -> "Contribution":
         """Return a copy with more fields in its body."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return Contribution.model_construct(**{**fields, "body": {**self.body, **more}})
+        told = Contribution.model_construct(**{**fields, "body": {**self.body, **more}})
+        told.__dict__[_FIRST] = self.first
+        return told
+
+    @property
+    def first(self) -> "Contribution":
+        """The contribution that this one says more than, if it does."""
+        first: Contribution = self.__dict__.get(_FIRST, self)
+        return first
 
     def claimed_by(self, other: "Contribution") -> "Contribution":
         """Return what is left of it once a contribution has named its session's subject: its place, until it comes
@@ -201,6 +214,16 @@ class Contribution(Model):
         """Bytes of its JSON."""
         return len(self.to_json())
 
+    def write(self) -> None:
+        """Keep its JSON until it is `written`, so that asking for its size is not writing it twice."""
+        json = self.__dict__[_JSON] = self.to_json()
+        self.__dict__["size"] = len(json)
+
+    def written(self) -> bytes:
+        """Return its JSON, and do not keep it any longer."""
+        json: bytes | None = self.__dict__.pop(_JSON, None)
+        return self.to_json() if json is None else json
+
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of its JSON."""
@@ -208,8 +231,52 @@ class Contribution(Model):
 
     @cached_property
     def nbytes(self) -> int:
-        """Estimated bytes of memory."""
-        return 2_000 + nbytes(self.source_events) + nbytes(self.tags) + nbytes(self.body)
+        """Estimated bytes of memory; to count its texts takes as long as to read them."""
+        return 2_000 + _EXPANDED * self.size
+
+
+class _ReadContribution(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The fields of a contribution as this release writes them, in the model's order."""
+
+    hmx_version: Literal["HMX-1.0"] = HMX_VERSION
+    contribution_id: _Name
+    tenant_id: _Name
+    pattern_type: _Name
+    pattern_key: _Name
+    session_id: _Name
+    segment_id: _Name
+    agent_id: _Name
+    outcome: SegmentOutcome = SegmentOutcome.UNKNOWN
+    first_at: int
+    last_at: int
+    source_events: list[str] = []
+    tags: list[str] = []
+    lineage_tags: list[str] = []
+    body: dict[str, Any] = {}
+    withdrawn: bool = False
+    subject: str = ""
+    tellers: list[str] = []
+    salience: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
+    claimed_at: int = 0
+
+
+_decoded: Final = msgspec.json.Decoder(_ReadContribution).decode
+_FIELDS: Final = set(_ReadContribution.__struct_fields__)
+
+
+def read_contribution(value: bytes) -> Contribution:
+    """Parse and validate a contribution, in half the time that its model takes. The model reads what looks unusual, and
+    alone says what is wrong: it raises pydantic's ValidationError."""
+    if value.count(b"[") + value.count(b"{") <= NESTING:  # the model takes nothing deeper
+        try:
+            fields = msgspec.structs.asdict(_decoded(value))
+        except (msgspec.MsgspecError, ValueError):
+            return Contribution.model_validate_json(value)
+        read = Contribution.__new__(Contribution)
+        for name, of in (("__dict__", fields), ("__pydantic_fields_set__", _FIELDS), *_NOTHING_ELSE):
+            object.__setattr__(read, name, of)  # as `model_construct` does
+        return read
+    return Contribution.model_validate_json(value)
 
 
 def mean_salience(told: Iterable[float | None]) -> float | None:

@@ -8,6 +8,7 @@ partitioner chooses for it. Only this module makes keys. A key joins percent-enc
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from struct import unpack
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -27,13 +28,14 @@ REMEMBERED: Final = 8 * MB
 """Cache size in bytes for keys and partitions: a session's events come close together."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 """Characters that percent-encoding leaves unchanged."""
+_ESCAPED: Final = {code: quote(chr(code), safe="") for code in range(128)}
 
 
 def encoded(part: str) -> str:
     """Percent-encode a part; most parts stay unchanged."""
     if (part.isascii() and part.isalnum()) or _PLAIN.fullmatch(part):
         return part
-    return _quoted(part)
+    return part.translate(_ESCAPED) if part.isascii() else _quoted(part)
 
 
 @remembered(REMEMBERED)
@@ -68,22 +70,15 @@ def session_key(tenant_id: str, session_id: str) -> str:
 def murmur2(data: bytes) -> int:
     """Return Kafka's 32-bit MurmurHash2, unsigned."""
     m, mask = 0x5BD1E995, 0xFFFFFFFF
-    length = len(data)
-    h = (0x9747B28C ^ length) & mask
-    whole = length & ~3
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little")
-        k = (k * m) & mask
-        k ^= k >> 24
-        k = (k * m) & mask
-        h = (h * m) & mask
-        h ^= k
-    tail = data[whole:]
-    if tail:
-        h ^= int.from_bytes(tail, "little")
-        h = (h * m) & mask
-    h ^= h >> 13
-    h = (h * m) & mask
+    words = len(data) >> 2
+    h = 0x9747B28C ^ len(data)
+    found: tuple[int, ...] = unpack(f"<{words}I", data[: words << 2])  # compiled, the type saves a quarter
+    for word in found:
+        k = word * m & mask
+        h = (h * m & mask) ^ ((k ^ k >> 24) * m & mask)
+    if tail := data[words << 2 :]:
+        h = (h ^ int.from_bytes(tail, "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
     return h ^ (h >> 15)
 
 

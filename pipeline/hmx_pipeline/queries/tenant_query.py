@@ -24,7 +24,7 @@ from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.range_reader import BOUNDED
 from hmx_pipeline.runtime.state_topics import state_records
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.stages.pattern_state import settings_key
+from hmx_pipeline.stages.pattern_keys import settings_key
 from hmx_pipeline.topology import EVENTS, PATTERNS
 
 UNSET: Final = {"sharing": "subjects", "trusted_agents": "", RETENTION: ""}

@@ -23,7 +23,8 @@ from hmx_pipeline.kafka.preflight import existing_topics
 from hmx_pipeline.kafka.topic_files import KafkaRefusedError, connect
 from hmx_pipeline.runtime.stored_positions import stored_position, stored_positions
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.stages.pattern_state import BarrierState, barrier_state_key, decode_state
+from hmx_pipeline.stages.pattern_keys import barrier_state_key
+from hmx_pipeline.stages.pattern_state import BarrierState, decode_state
 from hmx_pipeline.topology import EPISODES, EVENTS, EVIDENCE, MATERIALISED, PATTERN_STATE, SESSIONS
 
 Ends = Mapping[str, int]

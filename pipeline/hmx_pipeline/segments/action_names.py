@@ -52,6 +52,7 @@ _ACRONYMS: Final = word_set(
     url vm xml
     """
 )
+_PARTS: Final = re.compile(r"[^\W_]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -110,7 +111,7 @@ def tool_of(verb: str) -> str:
 def words_of(verb: str) -> list[str]:
     """Split into words: four for `exchange_delivered_order_items`; for `mcp__server__tool`, those of the tool."""
     name = verb.removeprefix(_RUN).rsplit("__", 1)[-1]
-    return [word.lower() for part in re.split(r"[\W_]+", name) for word in _CAMEL.split(part) if word]
+    return [word.lower() for part in _PARTS.findall(name) for word in _CAMEL.split(part) if word]
 
 
 def phrase_of(verb: str) -> str:

@@ -92,7 +92,7 @@ def kind_of(sign: str) -> str:
 
 def plain(sign: str) -> str:
     """Return an error's sign without the action that failed; other signs stay."""
-    return "\t".join(sign.split("\t")[:3]) if kind_of(sign) == ERROR else sign
+    return "\t".join(sign.split("\t")[:3]) if sign.startswith(f"{ERROR}\t") else sign
 
 
 def verb_in(sign: str) -> str:

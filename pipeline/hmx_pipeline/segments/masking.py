@@ -157,6 +157,7 @@ def unlabelled(text: str, kind: str = "") -> str:
     return _LABEL.sub("", text) or text
 
 
+@remembered(2 * MB)
 def readable(masked: str, limit: int = 90) -> str:
     """Turn a masked text into a phrase without masks; `…` stands for a name. Takes the clauses before the first mask;
     if that is too little, a clause with one mask cut out, or the longest clause without masks."""

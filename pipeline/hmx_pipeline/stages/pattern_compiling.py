@@ -24,15 +24,8 @@ from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.stages.fold import Output, Tx, attempt
-from hmx_pipeline.stages.pattern_state import (
-    GONE,
-    Maps,
-    PatternState,
-    pattern_of,
-    split_pattern,
-    state_key,
-    tenant_of,
-)
+from hmx_pipeline.stages.pattern_keys import pattern_of, split_pattern, state_key, tenant_of
+from hmx_pipeline.stages.pattern_state import GONE, NOTHING, Maps, PatternState
 from hmx_pipeline.stages.sealed_decisions import SealedDecisions, opened, sealed, sealed_key
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 
@@ -47,15 +40,18 @@ class PatternCompiling:
     def put(self, tx: Tx, key: str, contribution: Contribution | None, trace: str) -> None:
         """Store a contribution and schedule its pattern, and the patterns that a form can reach now but not before, or
         no longer. What loses evidence by it is marked."""
+        if contribution is not None:
+            contribution.write()
         pattern, reach, known = pattern_of(key), self._maps.reach, tx.get(key)
         listed, lists = reach.forms(pattern, known), reach.forms(pattern, contribution)
-        before = {form for form in listed | lists if reach.open(form)}
+        forms = sorted(listed | lists)
+        before = {form for form in forms if reach.open(form)}
         loses = known is not None and (contribution is None or any(map(self._maps.is_ended, listed - lists)))
         losing = {*self.spoken_with(pattern)} if loses else set()
         tx.put(key, contribution)
         self.speak_later(tx, pattern, trace)
-        for form in sorted(form for form in listed | lists if reach.open(form) != (form in before)):
-            for each in reach.listing(form):
+        for form in forms:
+            for each in reach.listing(form) if reach.open(form) != (form in before) else ():
                 self.speak_later(tx, each, trace)
                 losing.update(self.spoken_with(each) if form in before else ())
         for each in sorted(losing):
@@ -64,7 +60,7 @@ class PatternCompiling:
                 tx.put(each, state.model_copy(update={"dropped": True}))
 
     def speak_later(self, tx: Tx, pattern: str, trace: str) -> None:
-        tenant_id, (kind, _) = split_pattern(pattern)
+        tenant_id, (kind, _) = self._maps.named(pattern)
         if is_ending_kind(kind):
             for each in self._maps.reach.of(pattern):
                 self.speak_later(tx, each, trace)
@@ -81,7 +77,7 @@ class PatternCompiling:
 
     def speak(self, tx: Tx, key: str, state: PatternState) -> None:
         """Compile the map, and emit the difference to what the pattern last published."""
-        tenant_id, pattern = split_pattern(key)
+        tenant_id, pattern = self._maps.named(key)
         kind = KINDS.get(pattern.type)
         if kind is not None and kind.group is not None:
             self._say_what_they_make(tx, key, tenant_id, state)
@@ -126,7 +122,7 @@ class PatternCompiling:
         return attempt(tx, "pattern_not_compiled", None, group, told)
 
     def _say(self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str) -> None:
-        tenant_id, pattern = split_pattern(key)
+        tenant_id, pattern = self._maps.named(key)
         if is_knowledge(pattern.type):
             self._say_what_is_known(tx, key, state, evidence, trace)
             return
@@ -168,7 +164,7 @@ class PatternCompiling:
     def _say_what_is_known(
         self, tx: Tx, key: str, state: PatternState, evidence: list[Contribution], trace: str
     ) -> None:
-        tenant_id, pattern = split_pattern(key)
+        tenant_id, pattern = self._maps.named(key)
         unchanged: tuple[PublishedRecords, list[KnowledgeRecord], list[str]] = (
             PublishedRecords(state.records, state.withdrawn),
             [],
@@ -244,7 +240,7 @@ class PatternCompiling:
     def _unsealed(self, tx: Tx, key: str) -> PatternState:
         found: SealedDecisions | None = tx.get(sealed_key(key)) if self._maps.sealed[tenant_of(key)] else None
         if found is None:
-            return PatternState()
+            return NOTHING
         state = PatternState.model_validate_json(opened(key, found.sealed))
         return state.model_copy(update={"rulings": self._maps.standing(split_pattern(key)[0], state.rulings)})
 

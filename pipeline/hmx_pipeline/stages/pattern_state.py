@@ -31,9 +31,8 @@ from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.lifecycle import LastPublished
 from hmx_pipeline.compiler.registry import is_knowledge
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.evidence import Archive, Contribution, Pattern, TenantSettings, evidence_key
-from hmx_pipeline.contracts.fingerprint import Import
-from hmx_pipeline.contracts.keys import join_key, split_key
+from hmx_pipeline.contracts.evidence import Contribution, Pattern, TenantSettings, read_contribution
+from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import (
     CONTRIBUTION_DEBOUNCE_MS,
@@ -50,6 +49,7 @@ from hmx_pipeline.stages.claimed_evidence import ClaimedEvidence
 from hmx_pipeline.stages.ending_index import EndingIndex, Form, ending_key
 from hmx_pipeline.stages.erased_evidence import ErasedEvidence, ErasureState
 from hmx_pipeline.stages.fair_shares import FairShares
+from hmx_pipeline.stages.pattern_keys import pattern_of, split_pattern, tenant_of
 from hmx_pipeline.stages.sealed_decisions import SealedDecisions
 from hmx_pipeline.stages.session_evidence import SessionEvidence
 from hmx_pipeline.stages.tenant_rules import TenantRules
@@ -99,6 +99,10 @@ class PatternState(Model):
         return self.decided and not published and all(each.stated is None for each in self.rulings)
 
 
+NOTHING: Final = PatternState()
+"""The state of a pattern that has published nothing and is not to be compiled."""
+
+
 class BarrierState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen: tuple[int, ...]
     partitions: int
@@ -115,52 +119,10 @@ _ERASURE = msgspec.json.Decoder(ErasureState)
 _SEALED = msgspec.json.Decoder(SealedDecisions)
 
 
-def map_key(contribution: Contribution) -> str:
-    return f"m/{evidence_key(contribution)}"
-
-
-def pattern_key(contribution: Contribution) -> str:
-    return f"p/{join_key(contribution.tenant_id, contribution.pattern.text)}"
-
-
-def state_key(tenant_id: str, pattern: Pattern) -> str:
-    return f"p/{join_key(tenant_id, pattern.text)}"
-
-
-def decided_key(decided: Archive | Import | Ruling) -> str:
-    """Return the key of the pattern that an operator has decided on."""
-    return f"p/{decided.key}"
-
-
-def pattern_of(map_key: str) -> str:
-    """Return the pattern's key for a key of its map."""
-    _, tenant, pattern, *_ = map_key.split("/")
-    return f"p/{tenant}/{pattern}"
-
-
-def tenant_of(key: str) -> str:
-    """Return the encoded tenant of a key."""
-    return key.split("/", 2)[1]
-
-
-def split_pattern(key: str) -> tuple[str, Pattern]:
-    """Return tenant and pattern of a `p/…` key."""
-    tenant_id, text = split_key(key.removeprefix("p/"))
-    return tenant_id, Pattern(*split_key(text))
-
-
-def barrier_state_key(barrier_id: str) -> str:
-    return f"b/{join_key(barrier_id)}"
-
-
-def settings_key(tenant_id: str) -> str:
-    return f"t/{join_key(tenant_id)}"
-
-
 def decode_state(key: str, value: bytes) -> Any:
     match key[0]:
         case "m":
-            return Contribution.model_validate_json(value)
+            return read_contribution(value)
         case "p":
             return PatternState.model_validate_json(value)
         case "b":
@@ -175,10 +137,14 @@ def decode_state(key: str, value: bytes) -> Any:
 
 
 def encode_state(value: Any) -> bytes:
+    if isinstance(value, Contribution):
+        return value.written()
     return value.to_json() if isinstance(value, Model) else msgspec.json.encode(value)
 
 
-def state_deadline(value: Any) -> int | None:
+def state_deadline(key: str, value: Any) -> int | None:
+    if key[0] == "m":  # most are
+        return None
     if isinstance(value, PatternState):
         return value.speak_at
     if isinstance(value, BarrierState | ErasureState):
@@ -235,6 +201,12 @@ class Maps(TenantRules):
     def of(self, pattern: str) -> dict[str, Contribution]:
         """Return the map of a `p/…` key; it must not be changed."""
         return self._maps.get(pattern, {})
+
+    def named(self, pattern: str) -> tuple[str, Pattern]:
+        """Return tenant and pattern of a `p/…` key, as its contributions tell them: to take it apart takes longer."""
+        for one in self.of(pattern).values():
+            return one.tenant_id, one.pattern
+        return split_pattern(pattern)
 
     def of_tenant(self, tenant_id: str) -> Iterator[tuple[str, Contribution]]:
         """Yield all contributions of a tenant, in the order of their keys."""
@@ -305,14 +277,13 @@ class Maps(TenantRules):
     def pause_ms(self, pattern: str) -> int:
         """Return how long to wait after a change before compiling. The cost grows with the map, and so does
         the pause."""
-        least = STATEMENT_DEBOUNCE_MS if is_knowledge(split_pattern(pattern)[1].type) else PATTERN_DEBOUNCE_MS
+        least = STATEMENT_DEBOUNCE_MS if is_knowledge(self.named(pattern)[1].type) else PATTERN_DEBOUNCE_MS
         return max(least, CONTRIBUTION_DEBOUNCE_MS * len(self.of(pattern)))
 
-    def surplus(self, key: str, contribution: Contribution) -> Surplus | None:
+    def surplus(self, pattern: str, key: str, contribution: Contribution) -> Surplus | None:
         """Return which contribution to drop when this one arrives: if its pattern or tenant is full, the one with the
         highest rank there. It may be this one."""
-        pattern, tenant = pattern_key(contribution), contribution.tenant_id
-        known = self.of(pattern)
+        known, tenant = self.of(pattern), contribution.tenant_id
         if key in known:
             return None
         mine = (rank(contribution), key)
@@ -350,11 +321,12 @@ class Maps(TenantRules):
             case "t":
                 self.set((old or new).tenant_id, new)
             case "p":
-                self._decided[tenant_of(key)] += (new is not None and new.decided) - (old is not None and old.decided)
+                if by := (new is not None and new.decided) - (old is not None and old.decided):
+                    self._decided[tenant_of(key)] += by
                 if (old is not None and old.evidence) or (new is not None and new.evidence):
                     self._follow_made(key, new)
-                before, after = (state.rulings if state is not None else [] for state in (old, new))
-                if before is not after:
+                before, after = old.rulings if old is not None else (), new.rulings if new is not None else ()
+                if before or after:
                     self.claims.follow_rulings(key, before, after)
                 self._follow_pending(key, pending=new is not None and new.speak_at is not None)
             case "d":
@@ -379,10 +351,13 @@ class Maps(TenantRules):
         entries, ranks = self._maps.setdefault(pattern, {}), self._ranks.setdefault(pattern, [])
         self.reach.change(pattern, old, new)
         self.claims.follow(old, new)
+        tenant, grown = "", 0
         for one, by in ((old, -1), (new, 1)):
             if one is not None:
-                self._bytes.add(one.tenant_id, by * one.size)
+                tenant, grown = one.tenant_id, grown + by * one.size
                 self.sessions.follow(key, one, by)
+        if grown:
+            self._bytes.add(tenant, grown)
         if old is not None and new is None:
             del entries[key]
             ranks.remove((rank(old), key))

@@ -10,42 +10,50 @@ Contributions of kinds that are never compiled are only kept.
 from typing import Any
 
 import msgspec
-from pydantic import ValidationError
 
 from hmx_pipeline.compiler.imported_artifacts import added
 from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
-from hmx_pipeline.compiler.registry import KINDS, is_knowledge, is_statement, task_patterns
-from hmx_pipeline.contracts.artifact import is_type
+from hmx_pipeline.compiler.registry import KINDS, is_statement, task_patterns
 from hmx_pipeline.contracts.erasure import ErasureMark, covered
-from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
+from hmx_pipeline.contracts.evidence import (
+    Archive,
+    Contribution,
+    EvidenceControl,
+    Pattern,
+    TenantSettings,
+)
 from hmx_pipeline.contracts.fingerprint import Import
-from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, header, traceparent
-from hmx_pipeline.contracts.keys import join_key, partition_of, session_key, split_key
+from hmx_pipeline.contracts.headers import traceparent
+from hmx_pipeline.contracts.keys import join_key, partition_of, session_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
 from hmx_pipeline.contracts.options import Status
-from hmx_pipeline.contracts.rejections import UNREADABLE, NewerRecordError, Reason, Rejection
+from hmx_pipeline.contracts.rejections import Rejection
 from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
 from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
 from hmx_pipeline.stages.erased_evidence import ErasureState, is_own, is_whole, own_marks
-from hmx_pipeline.stages.fold import Backlog, Record, Tx, check_release
+from hmx_pipeline.stages.evidence_records import read_evidence
+from hmx_pipeline.stages.fold import Backlog, Record, Tx
 from hmx_pipeline.stages.pattern_compiling import PatternCompiling
+from hmx_pipeline.stages.pattern_keys import (
+    barrier_state_key,
+    decided_key,
+    map_key,
+    pattern_key,
+    pattern_of,
+    settings_key,
+    split_pattern,
+    state_key,
+)
 from hmx_pipeline.stages.pattern_state import (
     BarrierState,
     Maps,
     PatternState,
-    barrier_state_key,
-    decided_key,
     decode_state,
     encode_state,
-    map_key,
-    pattern_of,
-    settings_key,
-    split_pattern,
     state_deadline,
-    state_key,
 )
 from hmx_pipeline.stages.work_turns import WorkTurns
 from hmx_pipeline.topology import EVIDENCE, EVIDENCE_DLQ
@@ -68,7 +76,7 @@ class PatternsFold:
         return encode_state(value)
 
     def deadline(self, key: str, value: Any) -> int | None:
-        return state_deadline(value)
+        return state_deadline(key, value)
 
     def changed(self, key: str, old: Any, new: Any) -> None:
         self._maps.changed(key, old, new)
@@ -78,7 +86,9 @@ class PatternsFold:
         tx.count(f"rejected.{rejection.reason}")
 
     def fold(self, tx: Tx, record: Record) -> None:
-        match _read(record):
+        match read_evidence(record):
+            case Contribution() as contribution:  # nearly all are
+                self._take(tx, contribution, (traceparent(record.headers) or b"").decode())
             case Rejection() as rejection:
                 self.reject(tx, record, rejection)
             case EvidenceControl() as control:
@@ -87,8 +97,6 @@ class PatternsFold:
                 self._import(tx, given)
             case Ruling() as ruling:
                 self._rule(tx, ruling)
-            case Contribution() as contribution:
-                self._take(tx, contribution, (traceparent(record.headers) or b"").decode())
 
     def due(self, tx: Tx, key: str, value: Any) -> None:
         if isinstance(value, ErasureState):
@@ -100,7 +108,8 @@ class PatternsFold:
             self._compiling.speak(tx, key, value)
 
     def _take(self, tx: Tx, contribution: Contribution, trace: str) -> None:
-        key = map_key(contribution)
+        pattern = pattern_key(contribution)
+        key = map_key(pattern, contribution)
         tx.count("withdrawn" if contribution.withdrawn else "contributed")
         tenant_id, names_subjects = contribution.tenant_id, self._maps.names_subjects(contribution.tenant_id)
         if contribution.subject:
@@ -114,7 +123,7 @@ class PatternsFold:
         if somebodys and not contribution.subject:
             tx.count("contribution_of_somebody")
             return
-        surplus = self._maps.surplus(key, contribution)
+        surplus = self._maps.surplus(pattern, key, contribution)
         if surplus is not None:
             tx.count(surplus.bound)
             if surplus.key == key:
@@ -364,36 +373,3 @@ class PatternsFold:
         self._compiling.speak(tx, pattern, tx.get(pattern))
         if not self._maps.is_pending(state.tenant_id):
             tx.put(key, msgspec.structs.replace(state, passed=True, speaking=None))
-
-
-def _read(record: Record) -> Contribution | EvidenceControl | Import | Ruling | Rejection:
-    if record.value is None:
-        return Rejection(Reason.NULL_VALUE)
-    if record.value is UNREADABLE:
-        return Rejection(Reason.UNREADABLE_BATCH)
-    kind = header(record.headers, KIND)
-    try:
-        if kind in CONTROL_KINDS:
-            return _read_control(record.value)
-        contribution = Contribution.model_validate_json(record.value)
-    except ValidationError as error:
-        if kind not in (None, b"contribution", *CONTROL_KINDS):
-            raise NewerRecordError(f"this release knows no evidence of kind {kind!r}") from error
-        check_release(error)
-        return Rejection(Reason.WRONG_TYPE)
-    if contribution.pattern_type not in KINDS:
-        return Rejection(Reason.WRONG_TYPE, "$.pattern_type")
-    return contribution
-
-
-def _read_control(value: bytes) -> EvidenceControl | Import | Ruling | Rejection:
-    """Parse a control record. Raises ValidationError."""
-    control = EvidenceControl.model_validate_json(value)
-    if control.imported is not None:
-        return Import.model_validate(control.imported)
-    if control.ruled is not None:
-        ruling = Ruling.model_validate(control.ruled)
-        parts = split_key(ruling.pattern)
-        return ruling if len(parts) == 2 and is_knowledge(parts[0]) else Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
-    decidable = control.archived is None or is_type(control.archived.pattern_type)
-    return control if decidable else Rejection(Reason.WRONG_TYPE, "$.archived.pattern")

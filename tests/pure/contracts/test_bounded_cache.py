@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hmx_pipeline.advice.files import _name_words
 from hmx_pipeline.compiler.private_words import _words
 from hmx_pipeline.compiler.recoveries import _alike
-from hmx_pipeline.compiler.tasks.task_run import run_of
+from hmx_pipeline.compiler.tasks.task_run import _first_run
 from hmx_pipeline.contracts.bounded_cache import SHORT_TEXT, ShortTextCache, nbytes, remembered
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import MB
@@ -62,7 +62,7 @@ def test_texts_that_somebody_else_chooses_fill_no_process(
     assert held_after(function, ((f"{n:09}" + "😀" * LONG, *more) for n in range(times))) < (most + 0.5) * MB
 
 
-@pytest.mark.parametrize("function", [run_of, _words])
+@pytest.mark.parametrize("function", [_first_run, _words])
 def test_contributions_that_are_remembered_count_with_all_that_they_hold(function: Callable[..., Any]) -> None:
     """Of each only a few bytes are derived; the key of its entry holds the rest."""
     small = remembered(MB)(function.__wrapped__)  # type: ignore[attr-defined]

@@ -18,11 +18,22 @@ from hmx_pipeline.compiler.tasks import own_values
 from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.run_clusters import known, tasks
 from hmx_pipeline.compiler.tasks.slots import SESSIONS
-from hmx_pipeline.compiler.tasks.task_run import MEANT, act_words, begins, body, run_of, spoken_words, tokens, told
-from hmx_pipeline.contracts.bounded_cache import once
+from hmx_pipeline.compiler.tasks.task_run import (
+    MEANT,
+    act_words,
+    begins,
+    body,
+    run_of,
+    spoken_words,
+    tokens,
+    told,
+    words_in,
+)
+from hmx_pipeline.contracts.bounded_cache import once, remembered
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import Contribution, Pattern, Segment, SegmentOutcome, segment_rank
 from hmx_pipeline.contracts.keys import join_key
+from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.segments.commands import wordlike
 from hmx_pipeline.segments.intent import goal_messages, goal_title
 from hmx_pipeline.segments.masking import shorten
@@ -151,7 +162,7 @@ class _Meant:
         self._by_word: dict[str, list[int]] = defaultdict(list)
         self._by_begin: dict[str, list[int]] = defaultdict(list)
         for number, c in enumerate(told):
-            for word in spoken_words(c.body["told"]):
+            for word in words_in(" ".join(c.body["told"])):
                 self._by_word[word].append(number)
             for begin in begins(token for text in c.body["told"] for token in tokens(text)):
                 self._by_begin[begin].append(number)
@@ -167,7 +178,7 @@ class _Meant:
 
     def naming(self, runs: Sequence[Contribution]) -> list[Contribution]:
         """Return those that name something with the prefix of a value in these runs."""
-        values = begins(value for c in runs for value in run_of(c).values)
+        values = frozenset[str]().union(*(run_of(c).begins for c in runs))
         return [self._told[number] for number in sorted({n for begin in values for n in self._by_begin.get(begin, ())})]
 
 
@@ -184,19 +195,19 @@ def _with_common_values(contributions: Sequence[Contribution], told: Sequence[Co
             used[value].add(_whose(c, known))
     named: dict[str, set[str]] = defaultdict(set)
     for c in (*contributions, *told):
-        for value in used.keys() & _values_in(c.body["told"]):
+        for value in used.keys() & _values_in(tuple(c.body["told"])):
             named[value].add(_whose(c, known))
     for value, heard in _in_errors(contributions, used.keys()).items():
         if not known or "" in heard or len(heard) >= SESSIONS:
             named[value].add(_A_TOOL)
     wished, wishing = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for c in contributions:
-        for value in used.keys() & _values_in(c.body["asked"]):
+        for value in used.keys() & _values_in(tuple(c.body["asked"])):
             wished[value].add(c.session_id)
             wishing[value].add(c.subject)
     team = known and not any(c.subject for c in contributions)
     spoken = shared_words([*contributions, *told]) if known else set()
-    apart = {value for c in told for value in used.keys() & _values_in(c.body["told"])}
+    apart = {value for c in told for value in used.keys() & _values_in(tuple(c.body["told"]))}
     for c, own in zip(contributions, values, strict=True):
         common = sorted(value for value in own if len((used[value] | named[value]) - {""}) >= SESSIONS)
         by_others = [value for value in common if named[value]]
@@ -211,11 +222,11 @@ def _in_errors(contributions: Sequence[Contribution], values: Set[str]) -> dict[
     first to name it, and not the user or the agent."""
     heard: dict[str, set[str]] = defaultdict(set)
     for c in contributions:
-        named = _values_in(c.body["asked"])
+        named = {*_values_in(tuple(c.body["asked"]))}
         for deed in run_of(c).deeds:
             for part in deed.parts(NONE):
                 named.update((*part.words, *(value for _, value in part.options if value)))
-            for value in values & _values_in([deed.error]) if deed.error else ():
+            for value in values & _values_in((deed.error,)) if deed.error else ():
                 if wordlike(value):
                     heard[value].add(c.body["subject"] if value in named else "")
     return heard
@@ -231,8 +242,9 @@ def _whose(c: Contribution, known: bool) -> str:
     return subject if known else c.session_id
 
 
-def _values_in(texts: Sequence[str]) -> set[str]:
-    return spoken_words(texts) | {token for text in texts for token in tokens(text)}
+@remembered(16 * MB)
+def _values_in(texts: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(spoken_words(texts)).union(token for text in texts for token in tokens(text))
 
 
 def _task(first: Contribution) -> str:

@@ -138,12 +138,15 @@ def supported(pairs: Pairs, least: int = SESSIONS) -> dict[str, int]:
     common: set[str] = set()
     named: set[str] = set()
     for value, one in pairs:
-        sessions[value].add(one.run.session)
-        if one.run.subject:  # a session without a subject could be anybody's
-            subjects[value].add(one.run.subject)
-        common.update(one.run.common)
-        named.update(one.run.named)
-    known = any(one.run.subject for _, one in pairs)
+        run = one.run
+        sessions[value].add(run.session)
+        if run.subject:  # a session without a subject could be anybody's
+            subjects[value].add(run.subject)
+        if run.common:
+            common.update(run.common)
+        if run.named:
+            named.update(run.named)
+    known = bool(subjects)
     return {
         value: len(own)
         for value, own in sessions.items()
@@ -189,6 +192,8 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
 def _mixed(key: str, pairs: Pairs, goals: Goals) -> Mixed | None:
     """Read the values part by part; None unless nearly all are put together alike, each part that differs is known from
     somewhere, and one of them from the wish, the user or a result."""
+    if all(PART.fullmatch(value) for value, _ in pairs):
+        return None
     forms = Counter(tuple(PART.split(value)) for value, _ in pairs)
     between = min(forms, key=lambda form: (-forms[form], form), default=())
     if not any(between) or len(between) > _PARTS or forms[between] < COPIED * len(pairs):
@@ -230,11 +235,12 @@ def source_of(pairs: Pairs, goals: Goals) -> str:
     """Return the first source that contains the values in most sessions; empty if there is none."""
     if not pairs:
         return ""
-    asked = sum(_copied(value, one, goals) for value, one in pairs) >= COPIED * len(pairs)
-    first = sum(within(value, "".join(one.run.asked[:1]).casefold()) for value, one in pairs)
-    if asked and (first >= COPIED * len(pairs) or not _of_users(pairs)):
-        return "goal"
-    if _of_users(pairs):
+    of_users = _of_users(pairs)
+    if sum(_copied(value, one, goals) for value, one in pairs) >= COPIED * len(pairs):
+        first = sum(within(value, "".join(one.run.asked[:1]).casefold()) for value, one in pairs) if of_users else 0
+        if not of_users or first >= COPIED * len(pairs):
+            return "goal"
+    if of_users:
         return "user"
     seen = sum(value in one.deed.seen for value, one in pairs)
     heard = sum(value in one.deed.heard for value, one in pairs)

@@ -85,13 +85,16 @@ class Run(NamedTuple):
     wished: frozenset[str] = frozenset()
     """Values in the wishes of two subjects' sessions, or of a team's, that nobody stated about themselves: anybody may
     ask for them."""
+    values: frozenset[str] = frozenset()
+    """Words and option values of all actions, and what those are made of."""
+    begins: frozenset[str] = frozenset()
+    """With what these begin."""
 
-    @property
-    def values(self) -> set[str]:
-        """Words and option values of all actions, and what those are made of."""
-        parts = [part for deed in self.deeds for part in deed.parts(NONE)]
-        whole = {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
-        return whole.union(*map(PART.findall, whole))
+
+def _values(deeds: Iterable[RunAction]) -> frozenset[str]:
+    parts = [part for deed in deeds for part in deed.parts(NONE)]
+    whole = {value for part in parts for value in (*part.words, *(v for _, v in part.options)) if value}
+    return frozenset(whole.union(*map(PART.findall, whole)))
 
 
 def told(segment: Segment) -> dict[str, Any] | None:
@@ -149,6 +152,12 @@ def spoken_words(texts: Iterable[str]) -> set[str]:
     words |= {part for word in words if "_" in word for part in word.split("_") if len(part) > 1}
     other = [word for word in words if not word.isascii()]
     return words | {word.translate(_SPELT) for word in other} | set(map(_plain, other))
+
+
+@remembered(16 * MB)
+def words_in(text: str) -> frozenset[str]:
+    """Return the same of one text, or of several that blanks separate."""
+    return frozenset(spoken_words((text,)))
 
 
 def _plain(word: str) -> str:
@@ -254,10 +263,29 @@ def read_act(act: Sequence[Any]) -> RunAction:
     return RunAction(line, name, known, None if ok < 0 else bool(ok), error, *map(frozenset, texts or ((),)))
 
 
-@remembered(64 * MB)
+def _weight(value: Any) -> int:
+    """Return the bytes of a contribution and of its run, which holds as much again."""
+    return 2 * value.nbytes if isinstance(value, Contribution) else 0
+
+
 def run_of(contribution: Contribution) -> Run:
-    """Read a contribution. Bodies of an earlier release have no actions."""
+    """Read a contribution. What is said of it besides, for each compile anew, changes nothing of what was done."""
+    body, run = contribution.body, _first_run(contribution.first)
+    if contribution.first is contribution:
+        return run
+    return run._replace(
+        common=frozenset(body.get("common", ())),
+        named=frozenset(body.get("named", ())),
+        wished=frozenset(body.get("wished", ())),
+    )
+
+
+@remembered(64 * MB, _weight)
+def _first_run(contribution: Contribution) -> Run:
+    """Bodies of an earlier release have no actions."""
     body = contribution.body
+    deeds = tuple(map(read_act, body.get("acts", ())))
+    values = _values(deeds)
     return Run(
         contribution.segment_id,
         contribution.session_id,
@@ -265,11 +293,13 @@ def run_of(contribution: Contribution) -> Run:
         contribution.first_at,
         contribution.outcome is SegmentOutcome.SUCCESS,
         tuple(body.get("asked", ())),
-        tuple(map(read_act, body.get("acts", ()))),
+        deeds,
         tuple(text.casefold() for text in body.get("told", ())),
         frozenset(body.get("common", ())),
         frozenset(body.get("named", ())),
         frozenset(body.get("wished", ())),
+        values,
+        frozenset(begins(values)),
     )
 
 

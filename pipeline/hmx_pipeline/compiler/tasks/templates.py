@@ -26,7 +26,7 @@ from hmx_pipeline.compiler.tasks.slots import (
     source_of,
     supported,
 )
-from hmx_pipeline.compiler.tasks.task_run import MEANT, Run, act_words, spoken_words
+from hmx_pipeline.compiler.tasks.task_run import MEANT, Run, act_words, words_in
 from hmx_pipeline.segments.commands import OPEN, Simple, is_option, quoted, within, wordlike
 
 _OFTEN: Final = 0.5  # share of instances with an option that makes it part of the template
@@ -78,8 +78,8 @@ class Template:
     def meant_by(self, text: str) -> bool:
         """Return True if a text in lower case refers to it: contains two of its words, or an option as written."""
         keys = [key for key, _ in self.options]
-        own = spoken_words((self.program, *keys, *(text for each in self.values for text in constants(each))))
-        if len(own & spoken_words([text])) >= MEANT:
+        own = words_in(" ".join((self.program, *keys, *(text for each in self.values for text in constants(each)))))
+        if len(own & words_in(text)) >= MEANT:
             return True
         return not self.tool and any(len(key) > _LETTER and within(key, text) for key in keys)
 
@@ -137,7 +137,7 @@ def with_told_options(template: Template, told: Sequence[Run], goals: Goals) -> 
     for key in sorted(given.keys() - {key for key, _ in template.options}):
         valued = [(value, one) for value, one in given[key] if value is not None]
         words = act_words(Simple(template.program, (), tuple((key, value) for value, _ in valued), False, ()))
-        own = words - spoken_words([template.program])
+        own = words - words_in(template.program)
         asked = [run for run in told if any(_names(key, own, text) for text in run.told)]
         having = {one.run.name for _, one in given[key]}
         if asked and share_obeyed([one.run for one in template.instances], having, asked) >= _OFTEN:
@@ -147,7 +147,7 @@ def with_told_options(template: Template, told: Sequence[Run], goals: Goals) -> 
 
 
 def _names(key: str, words: Set[str], text: str) -> bool:
-    return within(key, text) or len(words & spoken_words([text])) >= MEANT
+    return within(key, text) or len(words & words_in(text)) >= MEANT
 
 
 def share_obeyed(runs: Iterable[Run], having: Set[str], asked: Sequence[Run]) -> float:
@@ -202,10 +202,10 @@ def _branches(here: list[Instance], goals: Goals, at: int) -> tuple[dict[str, li
     pairs = [(one.simple.words[at], one) for one in here]
     named = {value: by[value] for value in supported(pairs) if wordlike(value)}
     if len(by) > 1:
+        if 2 * sum(map(len, named.values())) < len(here):
+            return {}, here
         forms = Counter(map(_form, here)).most_common(1)[0][1]
         if forms >= _FORMS * len(here) and _from_outside(position("", pairs, goals)):
-            return {}, here
-        if 2 * sum(map(len, named.values())) < len(here):
             return {}, here
     return named, [one for value, ones in sorted(by.items()) if value not in named for one in ones]
 
