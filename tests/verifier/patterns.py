@@ -56,8 +56,8 @@ from tests.verifier.rules import CONTROLS
 from tests.verifier.sessions import Letter
 
 ENDLESS: Final = 2**63
-LEARNT: Final = {"agents", "goal", "properties", "summary"}
-"""What a correction keeps of its record that other words of its sessions are."""
+LEARNT: Final[dict[str, Any]] = {"agents": [], "goal": {}, "outcomes": [], "properties": {}, "summary": ""}
+"""What a correction keeps of its record that other words of its sessions are, and what it is without them."""
 
 
 class Silence(NamedTuple):
@@ -871,5 +871,5 @@ def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
             ruling.model_dump() | {"verb": "retract", "stated": None, "sources": [], "reason": ""}
         )
     rest = stated.model_dump() | {"source_memory_ids": left, "source_events": []}
-    rest["body"] |= {k: "" if k == "summary" else [] if k == "agents" else {} for k in LEARNT & rest["body"].keys()}
+    rest["body"] |= {name: nothing for name, nothing in LEARNT.items() if name in rest["body"]}
     return Ruling.model_validate(ruling.model_dump() | {"stated": rest})
