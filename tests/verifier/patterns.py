@@ -671,7 +671,8 @@ class Patterns:
         home = [one.erased for one in known if one.is_home and one.erased.at + CLOCK_SKEW_MS >= ruling.at]
         if any(one.whole for one in home):
             return None
-        left = _ruling_without(_taken_sources(ruling, [one.erased for one in known if not one.erased.whole]), ruling)
+        taking = [one.erased for one in known if one.is_home or not one.erased.whole]
+        left = _ruling_without(_taken_sources(ruling, taking), ruling)
         whose = scope_of(split_key(ruling.pattern)[1])[0]
         is_gone = bool(whose) and any(one.covers("", whose) for one in home)
         return None if is_gone and left.stated is None else left

@@ -30,7 +30,7 @@ class RulingSource(Model):
 
     memory_id: Name
     marks: Items[Mark]
-    """Of its session, and of its subject if it has one (see contracts.erasure)."""
+    """Of its session, its subject if it has one, and its tenant (see contracts.erasure)."""
     first_at: int
     """Event time of its first event, in milliseconds."""
 

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
+from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.control_records import erase, ruling
@@ -268,6 +269,19 @@ def test_a_correction_of_an_updated_value_holds_no_events_and_tags_of_the_update
     left = folded([*told, *decided(corrected, "toucan", erased_first=erased_first)])[1]
     assert active(left) == {"The quetzal warehouse is Redshift"}
     assert "toucan" not in str(left)
+
+
+@pytest.mark.parametrize(
+    ("scope", "name"), [(ErasedScope.SESSION, "s1"), (ErasedScope.SUBJECT, "ada"), (ErasedScope.TENANT, "")]
+)
+def test_a_correction_of_what_memory_still_showed_long_after_its_erasure_holds_no_words_of_it(
+    scope: ErasedScope, name: str
+) -> None:
+    told = by("ada", "s1", "Our quetzal warehouse is Snowflake.")
+    (record,) = folded(told)[1]
+    corrected = ruled(record, told, START_MS + CLOCK_SKEW_MS + 60_000, value="Toucan")
+    left = folded([*told, passed, erased(scope, name), passed, corrected])[1]
+    assert "quetzal" not in str(left)
 
 
 @FIRST_ERASED

@@ -77,7 +77,7 @@ def with_sources(ruling: Ruling, known: Sequence[Mapping[str, Any]]) -> Ruling:
     sources = [
         RulingSource(
             memory_id=each["contribution_id"],
-            marks=marks_on(each["tenant_id"], each["session_id"], each.get("subject", ""))[:-1],
+            marks=marks_on(each["tenant_id"], each["session_id"], each.get("subject", "")),
             first_at=each["first_at"],
         )
         for each in naming
