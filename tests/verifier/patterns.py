@@ -873,4 +873,5 @@ def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
         )
     rest = stated.model_dump() | {"source_memory_ids": left, "source_events": []}
     rest["body"] |= {name: nothing for name, nothing in LEARNT.items() if name in rest["body"]}
-    return Ruling.model_validate(ruling.model_dump() | {"stated": rest})
+    sources = [one for one in ruling.sources if one.memory_id in left]
+    return Ruling.model_validate(ruling.model_dump() | {"stated": rest, "sources": sources})
