@@ -61,12 +61,14 @@ class ErasedEvidence:
             own[key] = new
 
     def remembered(self, mark: ErasureMark, own: Set[str], now_ms: int) -> Iterator[tuple[str, ErasureState]]:
-        """Yield keys and records by which an erasure is remembered. `own`: as of `left_after`. Of a whole tenant only
-        its own partition's mark counts; of others, only what no other partition has told."""
+        """Yield keys and records by which an erasure is remembered; none if it tells nothing new. `own`: as of
+        `left_after`. Of a whole tenant only its own partition's mark counts; of others, only what no other partition
+        has told."""
         tenant, whole = join_key(mark.tenant_id), mark_of(mark.tenant_id, ErasedScope.TENANT, "")
-        prefix = f"x/{join_key(mark.tenant_id, mark.erasure_id)}/"
-        known = self._known.get(tenant, {}).items()
-        told = set() if own else {each for key, one in known if key.startswith(prefix) for each in one.marks}
+        prefix, here = f"x/{join_key(mark.tenant_id, mark.erasure_id)}/", f"x/{mark.key}"
+        known = {} if own else self._known.get(tenant, {})
+        others = (key for key in known if key.startswith(prefix) and key != here and not key.startswith(f"{here}/"))
+        told = {each for key in others for each in known[key].marks}
         marks = sorted(own & {whole} if whole in mark.marks else {*mark.marks} - told)
         for at in range(0, len(marks), _AT_ONCE):
             state = ErasureState(

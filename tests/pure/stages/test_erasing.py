@@ -17,6 +17,7 @@ from hmx_pipeline.contracts.headers import KIND, REASON, header, origin_of
 from hmx_pipeline.contracts.keys import tenant_partition
 from hmx_pipeline.intake.control_records import erase
 from hmx_pipeline.stages import pattern_compiling
+from hmx_pipeline.stages.erased_evidence import ErasedEvidence
 from hmx_pipeline.stages.fold import attempt
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.stages.segmenting import SEGMENT_IDLE_MS
@@ -263,22 +264,49 @@ def test_an_erasure_in_the_state_of_the_release_before_is_read() -> None:
     assert (known.at, known.forget_at, known.marks, known.elsewhere) == (1, 2, (), False)
 
 
+HOME = tenant_partition("acme", 64)
+OTHERS = [n for n in range(64) if n != HOME]
+OWN, FURTHER, LAST = (mark_of("acme", ErasedScope.SESSION, name) for name in (GONE, "another", "one more"))
+
+
+def told(offset: int, partition: int, *marks: str) -> LogRecord:
+    """What one of 64 partitions tells of an erasure."""
+    mark = ErasureMark(
+        erasure_id="e", tenant_id="acme", at=START_MS, partition=partition, before=7, marks=sorted(marks)
+    )
+    value = EvidenceControl(kind="erasure", partition=partition, partitions=64, erased=mark).to_json()
+    return LogRecord(0, offset, START_MS, b"erasure", value, [(KIND, b"erasure")])
+
+
+def remembered(log: Sequence[LogRecord]) -> dict[str, set[str]]:
+    state = run(PatternsFold, log).state
+    return {key: set(value.marks) for key, value in state.items() if key[0] == "x"}
+
+
 def test_an_erasure_is_remembered_once_however_many_partitions_tell_of_it() -> None:
     """Each tells the same, but for the sessions that it alone knew."""
-    own, further = mark_of("acme", ErasedScope.SESSION, GONE), mark_of("acme", ErasedScope.SESSION, "another")
-    home = tenant_partition("acme", 64)
-    others = [n for n in range(64) if n != home]
-
-    def told(offset: int, partition: int, *marks: str) -> LogRecord:
-        mark = ErasureMark(
-            erasure_id="e", tenant_id="acme", at=START_MS, partition=partition, before=7, marks=sorted(marks)
-        )
-        value = EvidenceControl(kind="erasure", partition=partition, partitions=64, erased=mark).to_json()
-        return LogRecord(0, offset, START_MS, b"erasure", value, [(KIND, b"erasure")])
-
-    of_others = [told(n, one, own, *([further] if n == 9 else [])) for n, one in enumerate(others, 1)]
-    state = run(PatternsFold, [told(0, home, own), *of_others]).state
-    assert {key: value.marks for key, value in state.items() if key[0] == "x"} == {
-        f"x/acme/e/{home}": (own,),
-        f"x/acme/e/{others[8]}": (further,),
+    of_others = [told(n, one, OWN, *([FURTHER] if n == 9 else [])) for n, one in enumerate(OTHERS, 1)]
+    assert remembered([told(0, HOME, OWN), *of_others]) == {
+        f"x/acme/e/{HOME}": {OWN},
+        f"x/acme/e/{OTHERS[8]}": {FURTHER},
     }
+
+
+def test_a_partition_that_tells_more_of_an_erasure_takes_nothing_back() -> None:
+    twice = [told(1, OTHERS[0], OWN, FURTHER), told(2, OTHERS[0], OWN, FURTHER, LAST)]
+    assert remembered([told(0, HOME, OWN), *twice]) == {
+        f"x/acme/e/{HOME}": {OWN},
+        f"x/acme/e/{OTHERS[0]}": {FURTHER, LAST},
+    }
+
+
+def test_what_partitions_tell_again_of_an_erasure_looks_at_no_ruling(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+    monkeypatch.setattr(ErasedEvidence, "left_after", lambda *about: looked.append(about) or about[1])
+    past, counts = evidence(), []
+    again = [told(n, one, OWN) for n, one in enumerate(OTHERS, len(past) + 1)]
+    for others in ([], again):
+        looked.clear()
+        run(PatternsFold, [*past, told(len(past), HOME, OWN), *others])
+        counts.append(len(looked))
+    assert counts[0] == counts[1] > 0
