@@ -673,7 +673,7 @@ class Patterns:
             return None
         taking = [one.erased for one in known if one.is_home or not one.erased.whole]
         left = _ruling_without(_taken_sources(ruling, taking), ruling)
-        whose = scope_of(split_key(ruling.pattern)[1])[0]
+        whose = _whose(ruling)
         is_gone = bool(whose) and any(one.covers("", whose) for one in home)
         return None if is_gone and left.stated is None else left
 
@@ -742,7 +742,7 @@ class Patterns:
 
     def _takes_ruling(self, erased: Erased, ruling: Ruling) -> bool:
         """Of what was ruled before: on the tenant's memory, or on what was this subject's alone."""
-        return erased.covers("", scope_of(split_key(ruling.pattern)[1])[0])
+        return erased.covers("", _whose(ruling))
 
     def _undecide(self, name: str) -> None:
         """Where no decision is left there is room for another."""
@@ -838,6 +838,11 @@ class Patterns:
 def _is_home(tenant_id: str, partition: int, partitions: int) -> bool:
     """Whether it is the partition of the tenant's rulings, as far as a mark says how many there are."""
     return not partitions or tenant_partition(tenant_id, partitions) == partition
+
+
+def _whose(ruling: Ruling) -> str:
+    """Whose memory it is about: a subject rules on nobody else's."""
+    return scope_of(split_key(ruling.pattern)[1])[0] or ruling.subject
 
 
 def _place_of(told: dict[str, Any], named: Contribution) -> Contribution:

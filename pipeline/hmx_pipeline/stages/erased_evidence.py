@@ -82,8 +82,7 @@ class ErasedEvidence:
     def left_of(self, ruling: Ruling) -> Ruling | None:
         """Return what the erasures leave of a ruling; None if nothing."""
         told, since = self._told(join_key(ruling.tenant_id)), ruling.at - CLOCK_SKEW_MS
-        whose = scope_of(split_key(ruling.pattern)[1])[0]
-        marks = marks_on(ruling.tenant_id, "", whose)
+        marks = marks_on(ruling.tenant_id, "", _whose(ruling))
         gone = _newest(told.own, marks) >= since
         if ruling.stated is None or _newest(told.own, marks[-1:]) >= since:
             return None if gone else ruling
@@ -101,9 +100,8 @@ class ErasedEvidence:
     def left_after(self, rulings: Sequence[Ruling], own: Set[str]) -> list[Ruling]:
         """Return what an erasure that comes after a pattern's rulings leaves of them. `own`: what `own_marks`
         returns."""
-        if any(covers(own, each.tenant_id, each.pattern) for each in rulings[:1]):
-            return []
-        found = (each if each.stated is None else self.left_of(each) for each in rulings)
+        stay = (each for each in rulings if not own or not covered(own, each.tenant_id, "", _whose(each)))
+        found = (each if each.stated is None else self.left_of(each) for each in stay)
         return [each for each in found if each is not None]
 
     def _told(self, tenant: str) -> _Told:
@@ -125,9 +123,10 @@ def _is_erased(source: RulingSource, ruled_at: int, told: _Told) -> bool:
     return _newest(told.every, source.marks) >= min(ruled_at, source.first_at)
 
 
-def covers(marks: Set[str], tenant_id: str, pattern: str) -> bool:
-    """Return True if one of the marks is of the tenant, or of the subject whose pattern it is."""
-    return covered(marks, tenant_id, "", scope_of(split_key(pattern)[1])[0])
+def _whose(ruling: Ruling) -> str:
+    """Return whose memory it is about; empty if it is the tenant's. A subject decides on its own memory alone, in a
+    pattern of the tenant too: on the values that a task takes from its user."""
+    return scope_of(split_key(ruling.pattern)[1])[0] or ruling.subject
 
 
 def is_whole(marks: Set[str], tenant_id: str) -> bool:
