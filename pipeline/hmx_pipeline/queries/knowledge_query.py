@@ -180,7 +180,8 @@ def rule(
     look: Look = lambda _: None,
 ) -> Ruling:
     """Rules on a record: the ruling is in the log. Raises RulingError, and what reading Kafka raises."""
-    found = store.get_contributions(record["tenant_id"], record["source_memory_ids"])
+    names = record["source_memory_ids"] if verb is RulingVerb.CORRECT else []
+    found = store.get_contributions(record["tenant_id"], names)
     sources = [each for each in found if each is not None]
     ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject, look, sources)
     append_ruling(settings, ruling)
