@@ -20,6 +20,7 @@ from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.imported_artifacts import Imported, added, believed
 from hmx_pipeline.compiler.knowledge.authority import Trust
+from hmx_pipeline.compiler.knowledge.claims import plain_text
 from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.knowledge.knowledge_records import records
@@ -877,6 +878,9 @@ def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
             ruling.model_dump() | {"verb": "retract", "stated": None, "sources": [], "reason": ""}
         )
     rest = stated.model_dump() | {"source_memory_ids": left, "source_events": []}
+    if ruling.reworded:
+        body = rest["body"]
+        rest["text"] = plain_text(body, body["object"], denies=body["negated"])
     rest["body"] |= {name: nothing for name, nothing in LEARNT.items() if name in rest["body"]}
     sources = [one for one in ruling.sources if one.memory_id in left]
     return Ruling.model_validate(ruling.model_dump() | {"stated": rest, "sources": sources})

@@ -5,6 +5,7 @@ whatever evidence comes, and in a rebuild it may come before the evidence.
 """
 
 from enum import StrEnum
+from operator import not_
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -50,6 +51,9 @@ class Ruling(Model):
     """The record that holds instead; of a correction only."""
     sources: Annotated[Items[RulingSource], Field(exclude_if=lambda sources: not sources)] = Field(default_factory=list)
     """What the record rests on; of a correction only. Corrections of earlier releases have none."""
+
+    reworded: Annotated[bool, Field(exclude_if=not_)] = False
+    """True if the text of what it states is the record's with another value: it may hold more words of one session."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

@@ -153,7 +153,8 @@ def make_ruling(
         subject=subject,
         stated=stated,
     )
-    return with_sources(ruling, sources)
+    reworded = stated is not None and not said.text.strip()
+    return with_sources(ruling, sources).model_copy(update={"reworded": reworded})
 
 
 def _is_outranked(record: Json, verb: RulingVerb, look: Look) -> bool:

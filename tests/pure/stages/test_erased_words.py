@@ -300,6 +300,40 @@ def test_a_correction_of_an_updated_value_that_an_earlier_release_published_goes
     assert "quetzal" not in str(folded([*told, *decided(corrected, "s1", erased_first=erased_first)])[1])
 
 
+@FIRST_ERASED
+def test_a_correction_by_its_value_alone_holds_no_other_words_of_an_erased_session(erased_first: bool) -> None:
+    """Its text is the last session's, with another value."""
+    told = [
+        *by("", "s1", "Our warehouse is Snowflake."),
+        passed,
+        *by("", "s2", "Our warehouse is Snowflake until quetzal day.", at=5),
+    ]
+    (record,) = folded(told)[1]
+    corrected = ruled(record, told, value="Toucan")
+    assert active(folded([*told, passed, corrected])[1]) == {"Our warehouse is Toucan until quetzal day"}
+    left = folded([*told, *decided(corrected, "s2", erased_first=erased_first)])[1]
+    assert active(left) == {"team's warehouse is Toucan"}
+
+
+@FIRST_ERASED
+def test_a_correction_by_its_value_alone_holds_no_other_words_of_a_session_that_stated_another_value(
+    erased_first: bool,
+) -> None:
+    """Where an update names a value that others state too, the text is that of the session which named the thing."""
+    told = [
+        *by("", "s1", "Our warehouse is BigQuery."),
+        passed,
+        *by("", "s2", "Our warehouse is Snowflake until quetzal day.", at=5),
+        passed,
+        *by("", "s3", "We switched from Snowflake to BigQuery.", at=9),
+    ]
+    (record,) = (one for one in folded(told)[1] if "warehouse is BigQuery until quetzal" in one["text"])
+    corrected = ruled(record, told, value="Toucan")
+    left = folded([*told, *decided(corrected, "s2", erased_first=erased_first)])[1]
+    assert active(left) & {"team's warehouse is Toucan"}
+    assert "quetzal" not in str(left)
+
+
 def typed(session: str, kind: str, at: int, **content: Any) -> Event:
     return event(session, at=START_MS - 9_000 + at, event_type=kind, content=content)
 

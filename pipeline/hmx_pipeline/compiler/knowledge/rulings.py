@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 from hmx_pipeline.compiler.knowledge.authority import SHOWN
-from hmx_pipeline.compiler.knowledge.claims import policy_claim
+from hmx_pipeline.compiler.knowledge.claims import plain_text, policy_claim
 from hmx_pipeline.compiler.knowledge.endings import ENDING
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.erasure import marks_on
@@ -41,8 +41,8 @@ def with_ruling(rulings: Sequence[Ruling], ruling: Ruling) -> list[Ruling] | Non
 
 def without(ruling: Ruling, erased: Set[str]) -> Ruling:
     """Return a ruling once these contributions are erased. What an operator stated keeps what it rests on besides, but
-    neither events nor what they all told: which of it is erased is not known when the erasure comes first. If it rests
-    on nothing any more, it goes, and what it corrected stays out."""
+    neither events nor what they all told, nor a text that one of them may have said: which of it is erased is not known
+    when the erasure comes first. If it rests on nothing any more, it goes, and what it corrected stays out."""
     stated = ruling.stated
     if stated is None or erased.isdisjoint(stated.source_memory_ids):
         return ruling
@@ -50,7 +50,8 @@ def without(ruling: Ruling, erased: Set[str]) -> Ruling:
     if not left:
         return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "sources": [], "reason": ""})
     body = _emptied(stated.body, *_LEARNT)
-    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": [], "body": body})
+    text = plain_text(body, body["object"], denies=body["negated"]) if ruling.reworded else stated.text
+    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": [], "body": body, "text": text})
     sources = [each for each in ruling.sources if each.memory_id in left]
     return ruling.model_copy(update={"stated": stated, "sources": sources})
 
