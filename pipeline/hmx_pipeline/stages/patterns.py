@@ -207,7 +207,7 @@ class PatternsFold:
         news = [*self._maps.erased.remembered(erased, own, tx.clock)]
         for key, remembered in news:
             tx.put(key, remembered)
-        whole = is_whole(own, erased.tenant_id)
+        whole, takes_all = is_whole(own, erased.tenant_id), is_whole(marks, erased.tenant_id)
         self._compiling.forget_sealed(tx, erased.tenant_id, lambda one: whole or one.whose in own)
         for pattern in self._published(tx, erased.tenant_id):
             state: PatternState = tx.get(pattern)
@@ -217,7 +217,7 @@ class PatternsFold:
             elif left != state.rulings:
                 tx.put(pattern, state.model_copy(update={"rulings": left}))
                 self._speak_beside(tx, pattern)
-            if left != state.rulings or state.dropped or is_whole(marks, erased.tenant_id):
+            if left != state.rulings or state.dropped or takes_all:
                 stale.add(pattern)
         for pattern in sorted(stale):
             state = tx.get(pattern) or PatternState()
