@@ -75,7 +75,7 @@ FIXED = {
     "retrieval.rerank.reranked", "intake.number_ranges.is_out_of_range", "intake.steps.usable_tags",
     "knowledge.authority.rank_of", "knowledge.fact_timeline.value_name", "knowledge.rulings.correction",
     "packs.markdown.as_text", "knowledge.authority.is_for", "retrieval.encoding.encoding",
-    "packs.knowledge_view.concerning",
+    "packs.knowledge_view.concerning", "knowledge.claims.plain_text",
 }  # fmt: skip
 """Numbers, headers, tags, keys and placed entries, whose lengths have bounds of their own."""
 WORDS = {

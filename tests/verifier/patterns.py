@@ -20,6 +20,7 @@ from hmx_pipeline.compiler.candidate import candidate, counting
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
 from hmx_pipeline.compiler.imported_artifacts import Imported, added, believed
 from hmx_pipeline.compiler.knowledge.authority import Trust
+from hmx_pipeline.compiler.knowledge.claims import plain_text
 from hmx_pipeline.compiler.knowledge.endings import ENDING, touched
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.knowledge.knowledge_records import records
@@ -56,8 +57,8 @@ from tests.verifier.rules import CONTROLS
 from tests.verifier.sessions import Letter
 
 ENDLESS: Final = 2**63
-LEARNT: Final = {"agents", "goal", "properties", "summary"}
-"""What a correction keeps of its record that other words of its sessions are."""
+LEARNT: Final[dict[str, Any]] = {"agents": [], "goal": {}, "outcomes": [], "properties": {}, "summary": ""}
+"""What a correction keeps of its record that other words of its sessions are, and what it is without them."""
 
 
 class Silence(NamedTuple):
@@ -671,8 +672,9 @@ class Patterns:
         home = [one.erased for one in known if one.is_home and one.erased.at + CLOCK_SKEW_MS >= ruling.at]
         if any(one.whole for one in home):
             return None
-        left = _ruling_without(_taken_sources(ruling, [one.erased for one in known if not one.erased.whole]), ruling)
-        whose = scope_of(split_key(ruling.pattern)[1])[0]
+        taking = [one.erased for one in known if one.is_home or not one.erased.whole]
+        left = _ruling_without(_taken_sources(ruling, taking), ruling)
+        whose = _whose(ruling)
         is_gone = bool(whose) and any(one.covers("", whose) for one in home)
         return None if is_gone and left.stated is None else left
 
@@ -741,7 +743,7 @@ class Patterns:
 
     def _takes_ruling(self, erased: Erased, ruling: Ruling) -> bool:
         """Of what was ruled before: on the tenant's memory, or on what was this subject's alone."""
-        return erased.covers("", scope_of(split_key(ruling.pattern)[1])[0])
+        return erased.covers("", _whose(ruling))
 
     def _undecide(self, name: str) -> None:
         """Where no decision is left there is room for another."""
@@ -839,6 +841,11 @@ def _is_home(tenant_id: str, partition: int, partitions: int) -> bool:
     return not partitions or tenant_partition(tenant_id, partitions) == partition
 
 
+def _whose(ruling: Ruling) -> str:
+    """Whose memory it is about: a subject rules on nobody else's."""
+    return scope_of(split_key(ruling.pattern)[1])[0] or ruling.subject
+
+
 def _place_of(told: dict[str, Any], named: Contribution) -> Contribution:
     """A statement of a session that turned out to be somebody's says nothing until it comes again."""
     spared = ("body", "source_events", "tags", "lineage_tags", "tellers", "salience", "outcome")
@@ -871,5 +878,9 @@ def _ruling_without(taken: Set[str], ruling: Ruling) -> Ruling:
             ruling.model_dump() | {"verb": "retract", "stated": None, "sources": [], "reason": ""}
         )
     rest = stated.model_dump() | {"source_memory_ids": left, "source_events": []}
-    rest["body"] |= {k: "" if k == "summary" else [] if k == "agents" else {} for k in LEARNT & rest["body"].keys()}
-    return Ruling.model_validate(ruling.model_dump() | {"stated": rest})
+    if ruling.reworded:
+        body = rest["body"]
+        rest["text"] = plain_text(body, body["object"], denies=body["negated"])
+    rest["body"] |= {name: nothing for name, nothing in LEARNT.items() if name in rest["body"]}
+    sources = [one for one in ruling.sources if one.memory_id in left]
+    return Ruling.model_validate(ruling.model_dump() | {"stated": rest, "sources": sources})

@@ -5,6 +5,7 @@ whatever evidence comes, and in a rebuild it may come before the evidence.
 """
 
 from enum import StrEnum
+from operator import not_
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -30,7 +31,7 @@ class RulingSource(Model):
 
     memory_id: Name
     marks: Items[Mark]
-    """Of its session, and of its subject if it has one (see contracts.erasure)."""
+    """Of its session, its subject if it has one, and its tenant (see contracts.erasure)."""
     first_at: int
     """Event time of its first event, in milliseconds."""
 
@@ -50,6 +51,9 @@ class Ruling(Model):
     """The record that holds instead; of a correction only."""
     sources: Annotated[Items[RulingSource], Field(exclude_if=lambda sources: not sources)] = Field(default_factory=list)
     """What the record rests on; of a correction only. Corrections of earlier releases have none."""
+
+    reworded: Annotated[bool, Field(exclude_if=not_)] = False
+    """True if the text of what it states is the record's with another value: it may hold more words of one session."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

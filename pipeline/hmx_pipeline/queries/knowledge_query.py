@@ -153,7 +153,8 @@ def make_ruling(
         subject=subject,
         stated=stated,
     )
-    return with_sources(ruling, sources)
+    reworded = stated is not None and not said.text.strip()
+    return with_sources(ruling, sources).model_copy(update={"reworded": reworded})
 
 
 def _is_outranked(record: Json, verb: RulingVerb, look: Look) -> bool:
@@ -180,7 +181,8 @@ def rule(
     look: Look = lambda _: None,
 ) -> Ruling:
     """Rules on a record: the ruling is in the log. Raises RulingError, and what reading Kafka raises."""
-    found = store.get_contributions(record["tenant_id"], record["source_memory_ids"])
+    names = record["source_memory_ids"] if verb is RulingVerb.CORRECT else []
+    found = store.get_contributions(record["tenant_id"], names)
     sources = [each for each in found if each is not None]
     ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject, look, sources)
     append_ruling(settings, ruling)

@@ -61,12 +61,14 @@ class ErasedEvidence:
             own[key] = new
 
     def remembered(self, mark: ErasureMark, own: Set[str], now_ms: int) -> Iterator[tuple[str, ErasureState]]:
-        """Yield keys and records by which an erasure is remembered. `own`: as of `left_after`. Of a whole tenant only
-        its own partition's mark counts; of others, only what no other partition has told."""
+        """Yield keys and records by which an erasure is remembered; none if it tells nothing new. `own`: as of
+        `left_after`. Of a whole tenant only its own partition's mark counts; of others, only what no other partition
+        has told."""
         tenant, whole = join_key(mark.tenant_id), mark_of(mark.tenant_id, ErasedScope.TENANT, "")
-        prefix = f"x/{join_key(mark.tenant_id, mark.erasure_id)}/"
-        known = self._known.get(tenant, {}).items()
-        told = set() if own else {each for key, one in known if key.startswith(prefix) for each in one.marks}
+        prefix, here = f"x/{join_key(mark.tenant_id, mark.erasure_id)}/", f"x/{mark.key}"
+        known = {} if own else self._known.get(tenant, {})
+        others = (key for key in known if key.startswith(prefix) and key != here and not key.startswith(f"{here}/"))
+        told = {each for key in others for each in known[key].marks}
         marks = sorted(own & {whole} if whole in mark.marks else {*mark.marks} - told)
         for at in range(0, len(marks), _AT_ONCE):
             state = ErasureState(
@@ -80,8 +82,7 @@ class ErasedEvidence:
     def left_of(self, ruling: Ruling) -> Ruling | None:
         """Return what the erasures leave of a ruling; None if nothing."""
         told, since = self._told(join_key(ruling.tenant_id)), ruling.at - CLOCK_SKEW_MS
-        whose = scope_of(split_key(ruling.pattern)[1])[0]
-        marks = marks_on(ruling.tenant_id, "", whose)
+        marks = marks_on(ruling.tenant_id, "", _whose(ruling))
         gone = _newest(told.own, marks) >= since
         if ruling.stated is None or _newest(told.own, marks[-1:]) >= since:
             return None if gone else ruling
@@ -99,9 +100,8 @@ class ErasedEvidence:
     def left_after(self, rulings: Sequence[Ruling], own: Set[str]) -> list[Ruling]:
         """Return what an erasure that comes after a pattern's rulings leaves of them. `own`: what `own_marks`
         returns."""
-        if any(covers(own, each.tenant_id, each.pattern) for each in rulings[:1]):
-            return []
-        found = (each if each.stated is None else self.left_of(each) for each in rulings)
+        stay = (each for each in rulings if not own or not covered(own, each.tenant_id, "", _whose(each)))
+        found = (each if each.stated is None else self.left_of(each) for each in stay)
         return [each for each in found if each is not None]
 
     def _told(self, tenant: str) -> _Told:
@@ -123,9 +123,10 @@ def _is_erased(source: RulingSource, ruled_at: int, told: _Told) -> bool:
     return _newest(told.every, source.marks) >= min(ruled_at, source.first_at)
 
 
-def covers(marks: Set[str], tenant_id: str, pattern: str) -> bool:
-    """Return True if one of the marks is of the tenant, or of the subject whose pattern it is."""
-    return covered(marks, tenant_id, "", scope_of(split_key(pattern)[1])[0])
+def _whose(ruling: Ruling) -> str:
+    """Return whose memory it is about; empty if it is the tenant's. A subject decides on its own memory alone, in a
+    pattern of the tenant too: on the values that a task takes from its user."""
+    return scope_of(split_key(ruling.pattern)[1])[0] or ruling.subject
 
 
 def is_whole(marks: Set[str], tenant_id: str) -> bool:

@@ -213,19 +213,20 @@ class PatternsFold:
             if covered(marks, erased.tenant_id, each.session_id, each.subject) and is_past(each)
         ]
         stale, own = self._drop(tx, [key for key, _ in gone]), own_marks(erased, partitions)
-        for key, remembered in [*self._maps.erased.remembered(erased, own, tx.clock)]:
+        news = [*self._maps.erased.remembered(erased, own, tx.clock)]
+        for key, remembered in news:
             tx.put(key, remembered)
-        whole = is_whole(own, erased.tenant_id)
+        whole, takes_all = is_whole(own, erased.tenant_id), is_whole(marks, erased.tenant_id)
         self._compiling.forget_sealed(tx, erased.tenant_id, lambda one: whole or one.whose in own)
         for pattern in self._published(tx, erased.tenant_id):
             state: PatternState = tx.get(pattern)
-            left = self._maps.erased.left_after(state.rulings, own)
+            left = self._maps.erased.left_after(state.rulings, own) if news else state.rulings
             if whole:
                 tx.put(pattern, state.model_copy(update={"rulings": [], "archived": None, "imported": None}))
             elif left != state.rulings:
                 tx.put(pattern, state.model_copy(update={"rulings": left}))
                 self._speak_beside(tx, pattern)
-            if left != state.rulings or state.dropped or is_whole(marks, erased.tenant_id):
+            if left != state.rulings or state.dropped or takes_all:
                 stale.add(pattern)
         for pattern in sorted(stale):
             state = tx.get(pattern) or PatternState()

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure
+from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.intake.control_records import erase, ruling
@@ -253,6 +254,116 @@ def test_a_correction_of_an_updated_value_goes_with_the_session_that_named_the_t
     corrected = ruled(record, told, value="Toucan")
     left = folded([*told, *decided(corrected, gone, erased_first=erased_first)])[1]
     assert ("quetzal" in str(left), "Toucan" in str(left)) == ((False, False) if gone == "s1" else (True, True))
+
+
+@FIRST_ERASED
+def test_a_correction_of_an_updated_value_holds_no_events_and_tags_of_the_update(erased_first: bool) -> None:
+    told = [
+        *by("", "s1", "The quetzal warehouse is Snowflake."),
+        passed,
+        *said("toucan", "We switched from Snowflake to BigQuery.", at=5, tags=["toucan-rollout"]),
+    ]
+    (record,) = (one for one in folded(told)[1] if "warehouse is BigQuery" in one["text"])
+    assert (record["tags"], record["source_events"]) == (["toucan-rollout"], ["toucan-0"])
+    corrected = ruled(record, told, value="Redshift")
+    left = folded([*told, *decided(corrected, "toucan", erased_first=erased_first)])[1]
+    assert active(left) == {"The quetzal warehouse is Redshift"}
+    assert "toucan" not in str(left)
+
+
+@pytest.mark.parametrize(
+    ("scope", "name"), [(ErasedScope.SESSION, "s1"), (ErasedScope.SUBJECT, "ada"), (ErasedScope.TENANT, "")]
+)
+def test_a_correction_of_what_memory_still_showed_long_after_its_erasure_holds_no_words_of_it(
+    scope: ErasedScope, name: str
+) -> None:
+    told = by("ada", "s1", "Our quetzal warehouse is Snowflake.")
+    (record,) = folded(told)[1]
+    corrected = ruled(record, told, START_MS + CLOCK_SKEW_MS + 60_000, value="Toucan")
+    left = folded([*told, passed, erased(scope, name), passed, corrected])[1]
+    assert "quetzal" not in str(left)
+
+
+@FIRST_ERASED
+def test_a_correction_of_an_updated_value_that_an_earlier_release_published_goes_with_the_next_erasure(
+    erased_first: bool,
+) -> None:
+    """Such a record names the update alone."""
+    told = [
+        *by("", "s1", "The quetzal warehouse is Snowflake."),
+        passed,
+        *by("", "s2", "We switched from Snowflake to BigQuery.", at=5),
+    ]
+    (record,) = (one for one in folded(told)[1] if "warehouse is BigQuery" in one["text"])
+    record["source_memory_ids"] = record["source_memory_ids"][1:]
+    corrected = ruled(record, told, value="Redshift")
+    assert "quetzal" not in str(folded([*told, *decided(corrected, "s1", erased_first=erased_first)])[1])
+
+
+@FIRST_ERASED
+def test_a_correction_by_its_value_alone_holds_no_other_words_of_an_erased_session(erased_first: bool) -> None:
+    """Its text is the last session's, with another value."""
+    told = [
+        *by("", "s1", "Our warehouse is Snowflake."),
+        passed,
+        *by("", "s2", "Our warehouse is Snowflake until quetzal day.", at=5),
+    ]
+    (record,) = folded(told)[1]
+    corrected = ruled(record, told, value="Toucan")
+    assert active(folded([*told, passed, corrected])[1]) == {"Our warehouse is Toucan until quetzal day"}
+    left = folded([*told, *decided(corrected, "s2", erased_first=erased_first)])[1]
+    assert active(left) == {"team's warehouse is Toucan"}
+
+
+@FIRST_ERASED
+def test_a_correction_by_its_value_alone_holds_no_other_words_of_a_session_that_stated_another_value(
+    erased_first: bool,
+) -> None:
+    """Where an update names a value that others state too, the text is that of the session which named the thing."""
+    told = [
+        *by("", "s1", "Our warehouse is BigQuery."),
+        passed,
+        *by("", "s2", "Our warehouse is Snowflake until quetzal day.", at=5),
+        passed,
+        *by("", "s3", "We switched from Snowflake to BigQuery.", at=9),
+    ]
+    (record,) = (one for one in folded(told)[1] if "warehouse is BigQuery until quetzal" in one["text"])
+    corrected = ruled(record, told, value="Toucan")
+    left = folded([*told, *decided(corrected, "s2", erased_first=erased_first)])[1]
+    assert active(left) & {"team's warehouse is Toucan"}
+    assert "quetzal" not in str(left)
+
+
+def typed(session: str, kind: str, at: int, **content: Any) -> Event:
+    return event(session, at=START_MS - 9_000 + at, event_type=kind, content=content)
+
+
+@FIRST_ERASED
+@pytest.mark.parametrize(
+    "told",
+    [
+        [
+            typed("s1", "verification.recorded", 0, command="make test", outcome="the quetzal fell"),
+            typed("s2", "verification.recorded", 9, command="make test", outcome="passed"),
+        ],
+        [
+            typed("s1", "memory.reinforced", 9, entity_type="handoff", entity_name="h", cues={"tool": "quetzal"}),
+            typed("s2", "handoff.created", 0, title="h", summary="over"),
+        ],
+        [
+            typed("s1", "handoff.created", 0, title="h", summary="over", risks=["a quetzal"]),
+            *(typed(f"s{n}", "handoff.created", n, title="h", summary="over") for n in range(2, 67)),
+        ],
+    ],
+    ids=["an outcome", "what reinforces", "more sources than a record names"],
+)
+def test_a_correction_of_an_entity_holds_no_words_of_an_erased_session(told: list[Event], erased_first: bool) -> None:
+    (record,) = (one for one in folded(told)[1] if one["kind"] == "entity")
+    assert "quetzal" in str(record)
+    corrected = ruled(record, told, text="It is done.")
+    left = folded([*told, *decided(corrected, "s1", erased_first=erased_first)])[1]
+    assert "It is done." in active(left)
+    assert "quetzal" not in str(left)
 
 
 @FIRST_ERASED

@@ -1,6 +1,7 @@
 """What operators erase leaves the state of both stages, whenever it comes, and what is late of it is turned away."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -15,17 +16,21 @@ from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, ma
 from hmx_pipeline.contracts.evidence import EvidenceControl
 from hmx_pipeline.contracts.headers import KIND, REASON, header, origin_of
 from hmx_pipeline.contracts.keys import tenant_partition
+from hmx_pipeline.contracts.ruling import RulingVerb
 from hmx_pipeline.intake.control_records import erase
+from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages import pattern_compiling
+from hmx_pipeline.stages.erased_evidence import ErasedEvidence
 from hmx_pipeline.stages.fold import attempt
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.stages.segmenting import SEGMENT_IDLE_MS
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import ARTIFACTS, ERASURES, EVENTS_DLQ, EVIDENCE, KNOWLEDGE
-from tests.support.evidence import control, evidence
+from tests.support.evidence import control, evidence, records
 from tests.support.inprocess import Ran, barrier_record, law_five, run, sessions_fold, signed
 from tests.support.records import START_MS, LogRecord, log
+from tests.support.runs import run as task_run
 from tests.support.sessions import interleaved, session
 
 Json = dict[str, Any]
@@ -263,22 +268,87 @@ def test_an_erasure_in_the_state_of_the_release_before_is_read() -> None:
     assert (known.at, known.forget_at, known.marks, known.elsewhere) == (1, 2, (), False)
 
 
+HOME = tenant_partition("acme", 64)
+OTHERS = [n for n in range(64) if n != HOME]
+OWN, FURTHER, LAST = (mark_of("acme", ErasedScope.SESSION, name) for name in (GONE, "another", "one more"))
+
+
+def told(offset: int, partition: int, *marks: str) -> LogRecord:
+    """What one of 64 partitions tells of an erasure."""
+    mark = ErasureMark(
+        erasure_id="e", tenant_id="acme", at=START_MS, partition=partition, before=7, marks=sorted(marks)
+    )
+    value = EvidenceControl(kind="erasure", partition=partition, partitions=64, erased=mark).to_json()
+    return LogRecord(0, offset, START_MS, b"erasure", value, [(KIND, b"erasure")])
+
+
+def remembered(log: Sequence[LogRecord]) -> dict[str, set[str]]:
+    state = run(PatternsFold, log).state
+    return {key: set(value.marks) for key, value in state.items() if key[0] == "x"}
+
+
 def test_an_erasure_is_remembered_once_however_many_partitions_tell_of_it() -> None:
     """Each tells the same, but for the sessions that it alone knew."""
-    own, further = mark_of("acme", ErasedScope.SESSION, GONE), mark_of("acme", ErasedScope.SESSION, "another")
-    home = tenant_partition("acme", 64)
-    others = [n for n in range(64) if n != home]
-
-    def told(offset: int, partition: int, *marks: str) -> LogRecord:
-        mark = ErasureMark(
-            erasure_id="e", tenant_id="acme", at=START_MS, partition=partition, before=7, marks=sorted(marks)
-        )
-        value = EvidenceControl(kind="erasure", partition=partition, partitions=64, erased=mark).to_json()
-        return LogRecord(0, offset, START_MS, b"erasure", value, [(KIND, b"erasure")])
-
-    of_others = [told(n, one, own, *([further] if n == 9 else [])) for n, one in enumerate(others, 1)]
-    state = run(PatternsFold, [told(0, home, own), *of_others]).state
-    assert {key: value.marks for key, value in state.items() if key[0] == "x"} == {
-        f"x/acme/e/{home}": (own,),
-        f"x/acme/e/{others[8]}": (further,),
+    of_others = [told(n, one, OWN, *([FURTHER] if n == 9 else [])) for n, one in enumerate(OTHERS, 1)]
+    assert remembered([told(0, HOME, OWN), *of_others]) == {
+        f"x/acme/e/{HOME}": {OWN},
+        f"x/acme/e/{OTHERS[8]}": {FURTHER},
     }
+
+
+def test_a_partition_that_tells_more_of_an_erasure_takes_nothing_back() -> None:
+    twice = [told(1, OTHERS[0], OWN, FURTHER), told(2, OTHERS[0], OWN, FURTHER, LAST)]
+    assert remembered([told(0, HOME, OWN), *twice]) == {
+        f"x/acme/e/{HOME}": {OWN},
+        f"x/acme/e/{OTHERS[0]}": {FURTHER, LAST},
+    }
+
+
+def test_what_partitions_tell_again_of_an_erasure_looks_at_no_ruling(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+    monkeypatch.setattr(ErasedEvidence, "left_after", lambda *about: looked.append(about) or about[1])
+    past, counts = evidence(), []
+    again = [told(n, one, OWN) for n, one in enumerate(OTHERS, len(past) + 1)]
+    for others in ([], again):
+        looked.clear()
+        run(PatternsFold, [*past, told(len(past), HOME, OWN), *others])
+        counts.append(len(looked))
+    assert counts[0] == counts[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        (RulingVerb.CONFIRM, RulingRequest(reason="I am Rowan")),
+        (RulingVerb.CORRECT, RulingRequest(value="till-elm", reason="I am Rowan")),
+        (RulingVerb.RETRACT, RulingRequest(reason="I am Rowan")),
+    ],
+)
+@pytest.mark.parametrize("erased_first", [False, True], ids=["ruled, erased", "erased, ruled"])
+def test_what_the_erased_decided_on_their_own_value_of_a_task_goes_with_them(
+    verb: RulingVerb, words: RulingRequest, erased_first: bool
+) -> None:
+    """The task's pattern is the tenant's, and what others run of it stays."""
+    lines = ("cash peek b{n}", "cash book b{n} --till till-{whose}")
+    runs = [
+        task_run(n, [line.format(n=n, whose=whose) for line in lines], f"Book b{n} on my till", subject=whose)
+        for n, whose in enumerate(["oak", "fir", "rowan"] * 3)
+    ]
+    past = records(runs)
+    spoken_out = [*past, control("barrier", 1_000, len(past))]
+    values = [orjson.loads(one.value or b"") for one in run(PatternsFold, spoken_out).on(KNOWLEDGE)]
+    (record,) = (one for one in values if one["subject_id"] == "rowan")
+    sources = [orjson.loads(one.to_json()) for one in runs]
+    decided = make_ruling(record, verb, words, START_MS, "rowan", sources=sources)
+    ruled = EvidenceControl(kind="ruling", ruled=decided.model_dump(mode="json", exclude_none=True)).to_json()
+    mark = mark_of("acme", ErasedScope.SUBJECT, "rowan")
+    later: list[Callable[[int], LogRecord]] = [
+        lambda n: LogRecord(0, n, START_MS + 2_000, b"ruling", ruled, [(KIND, b"ruling")]),
+        lambda n: told(n, HOME, mark),
+    ]
+    log = [*spoken_out, *(made(len(spoken_out) + n) for n, made in enumerate(later[::-1] if erased_first else later))]
+    whole = [told(len(log) + n, one, mark) for n, one in enumerate(OTHERS)]
+    state = run(PatternsFold, [*log, *whole, control("barrier", 3_000, len(log) + len(whole))]).state
+    left = "".join(value.to_json().decode() for key, value in state.items() if key[0] == "p")
+    assert "till-oak" in left
+    assert not re.search("rowan", left, re.IGNORECASE)

@@ -7,8 +7,8 @@ problem`).
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from hmx_pipeline.compiler.knowledge import forms
 from hmx_pipeline.compiler.knowledge.claim_names import REDACTED, TEAM, USER
@@ -154,6 +154,13 @@ def _specific(one: Stated) -> bool:
     """Return True if it contains a name, or is long enough to be more than a remark."""
     said = f"{one.subject} {one.value}".split()
     return len(said) > _REMARK or any(forms.NAMED.fullmatch(word) for word in said[1:])
+
+
+def plain_text(about: Mapping[str, Any], value: str, *, denies: bool) -> str:
+    """Return a claim in nobody's words. `about`: what it is about, as in a contribution's body."""
+    if about["memory"] == Memory.POLICY:
+        return f"{'Never' if denies else 'Always'} {about['subject']}"
+    return f"{'not true: ' if denies else ''}{about['subject']} {about['predicate']} {value}"
 
 
 def policy_claim(instruction: str) -> Claim:

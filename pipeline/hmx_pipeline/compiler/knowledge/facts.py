@@ -16,7 +16,7 @@ from hmx_pipeline.compiler.knowledge import passing
 from hmx_pipeline.compiler.knowledge.asserted import asserted, asserts
 from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
-from hmx_pipeline.compiler.knowledge.claims import claims, policy_claim, speaker
+from hmx_pipeline.compiler.knowledge.claims import claims, plain_text, policy_claim, speaker
 from hmx_pipeline.compiler.knowledge.corrections import REJECTS, comment_text
 from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
 from hmx_pipeline.compiler.knowledge.english import Claim
@@ -326,7 +326,7 @@ def _statement(held: ValueInterval, track: FactTimeline, names: set[str]) -> Sta
         end=held.end if held.end is not None else last.until,
         standing=Standing.ACTIVE if held.end is None else Standing.SUPERSEDED,
         superseded_by=held.ended_by if held.ended_by in names else "",
-        named_by=last.about if all(one.source is not one.about for one in held.heard) else None,
+        named_by=last.about if all(one.source is not last.about for one in held.heard) else None,
     )
 
 
@@ -378,23 +378,20 @@ def _agreed_text(said: Sequence[Contribution]) -> list[Contribution]:
         for one in c.body["claims"]:
             by[one["text"].casefold()].add(c.subject)
     return [
-        c.saying(claims=[one if _spoken(one, by) else {**one, "text": _plain(c.body, one)} for one in c.body["claims"]])
+        c.saying(claims=[one if _spoken(one, by) else _plain(c.body, one) for one in c.body["claims"]])
         if c.subject
         else c
         for c in said
     ]
 
 
+def _plain(about: Mapping[str, Any], claim: Mapping[str, Any]) -> dict[str, Any]:
+    return {**claim, "text": plain_text(about, claim["value"], denies=claim["denies"])}
+
+
 def _spoken(claim: Mapping[str, Any], by: Mapping[str, set[str]]) -> bool:
     subjects = by[claim["text"].casefold()]
     return is_typed(claim) or "" in subjects or len(subjects) >= QUORUM
-
-
-def _plain(about: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
-    if about["memory"] == Memory.POLICY:
-        return f"{'Never' if claim['denies'] else 'Always'} {about['subject']}"
-    denied = "not true: " if claim["denies"] else ""
-    return f"{denied}{about['subject']} {about['predicate']} {claim['value']}"
 
 
 FACT: Final = KnowledgeKind(

@@ -44,7 +44,8 @@ class Statement:
     subject: str = ""
     """Whose it is, if the pattern is the tenant's."""
     named_by: Contribution | None = None
-    """The contribution that names the thing, if none of the sources does: they only changed its value."""
+    """The contribution whose words the text is, but for its value, if it is none of the sources: they named another
+    value of the same thing."""
 
 
 Under = Callable[[str, bool], Sequence[Contribution]]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 from hmx_pipeline.compiler.knowledge.authority import SHOWN
-from hmx_pipeline.compiler.knowledge.claims import policy_claim
+from hmx_pipeline.compiler.knowledge.claims import plain_text, policy_claim
 from hmx_pipeline.compiler.knowledge.endings import ENDING
 from hmx_pipeline.contracts.artifact import TimeRange
 from hmx_pipeline.contracts.erasure import marks_on
@@ -16,14 +16,17 @@ from hmx_pipeline.contracts.evidence import Pattern
 from hmx_pipeline.contracts.ids import content_id
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import Authority, KnowledgeRecord
-from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, PATTERN_RULINGS
+from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS, KNOWLEDGE_SOURCES, PATTERN_RULINGS
 from hmx_pipeline.contracts.options import Kind, Standing
 from hmx_pipeline.contracts.ruling import Ruling, RulingSource, RulingVerb
 from hmx_pipeline.contracts.timestamps import format_ms
 
 _OTHERS: Final = ("agents", "goal", "summary")
 """What sessions said besides, each its own. A correction keeps none of it, because its sources do not name them all."""
-_PROPERTIES: Final = "properties"
+_LEARNT: Final = ("outcomes", "properties")
+"""What its sources said of it besides, taken together. A correction keeps it as long as all of them stand."""
+_CUES: Final = "cues"
+"""A property that sessions give which are no sources, too."""
 _ENDED: Final = (Standing.SUPERSEDED, Standing.RESOLVED, Standing.WITHDRAWN)
 
 
@@ -38,16 +41,17 @@ def with_ruling(rulings: Sequence[Ruling], ruling: Ruling) -> list[Ruling] | Non
 
 def without(ruling: Ruling, erased: Set[str]) -> Ruling:
     """Return a ruling once these contributions are erased. What an operator stated keeps what it rests on besides, but
-    no events and no properties: which of them are erased is not known when the erasure comes first. If it rests on
-    nothing any more, it goes, and what it corrected stays out."""
+    neither events nor what they all told, nor a text that one of them may have said: which of it is erased is not known
+    when the erasure comes first. If it rests on nothing any more, it goes, and what it corrected stays out."""
     stated = ruling.stated
     if stated is None or erased.isdisjoint(stated.source_memory_ids):
         return ruling
     left = [name for name in stated.source_memory_ids if name not in erased]
     if not left:
         return ruling.model_copy(update={"verb": RulingVerb.RETRACT, "stated": None, "sources": [], "reason": ""})
-    body = _emptied(stated.body, _PROPERTIES)
-    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": [], "body": body})
+    body = _emptied(stated.body, *_LEARNT)
+    text = plain_text(body, body["object"], denies=body["negated"]) if ruling.reworded else stated.text
+    stated = stated.model_copy(update={"source_memory_ids": left, "source_events": [], "body": body, "text": text})
     sources = [each for each in ruling.sources if each.memory_id in left]
     return ruling.model_copy(update={"stated": stated, "sources": sources})
 
@@ -62,31 +66,35 @@ def without_claimed(ruling: Ruling, claimed: Mapping[str, int], shared: Set[str]
 
 def with_sources(ruling: Ruling, known: Sequence[Mapping[str, Any]]) -> Ruling:
     """Return a correction with the marks of what it was made from, by which erasures find it. `known`: the
-    contributions of its record that memory holds. Endings name no thing, so it keeps none of them, unless it rests on
-    nothing else."""
+    contributions of its record that memory holds. Endings name no thing: it keeps none of them, nor their events and
+    tags. Earlier releases published records that rest on endings alone; of such a one nothing is known."""
     stated, found = ruling.stated, {each["contribution_id"]: each for each in known}
     if stated is None:
         return ruling
-    names = stated.source_memory_ids
-    naming = [name for name in names if name not in found or found[name]["pattern_type"] != ENDING] or names
+    names = set(stated.source_memory_ids)
+    endings = {name for name in names & found.keys() if found[name]["pattern_type"] == ENDING}
+    naming = [found[name] for name in stated.source_memory_ids if name in found.keys() - endings]
+    tags = [tag for tag in stated.tags if all(tag in each["lineage_tags"] for each in naming)]
     sources = [
         RulingSource(
-            memory_id=name,
-            marks=marks_on(each["tenant_id"], each["session_id"], each.get("subject", ""))[:-1],
+            memory_id=each["contribution_id"],
+            marks=marks_on(each["tenant_id"], each["session_id"], each.get("subject", "")),
             first_at=each["first_at"],
         )
-        for name in naming
-        if (each := found.get(name)) is not None
+        for each in naming
     ]
-    stated = stated.model_copy(update={"source_memory_ids": naming})
-    return ruling.model_copy(update={"stated": stated, "sources": sources})
+    told = {"stated": stated.model_copy(update={"tags": tags}), "sources": sources}
+    return without(ruling.model_copy(update=told), endings if endings < names else set())
 
 
 def correction(record: KnowledgeRecord, text: str, value: str, at: int, by: Authority) -> KnowledgeRecord:
     """Return the record that is stated instead. `value`: what the statement says of its subject."""
     pattern = Pattern(*split_key(record.pattern))
     kept = {k: v for k, v in record.body.items() if k not in ("ruling", "source_events_omitted")}
-    body = _emptied(kept, *_OTHERS)
+    all_named = len(record.source_memory_ids) < KNOWLEDGE_SOURCES
+    body = _emptied(kept, *_OTHERS, *(() if all_named else _LEARNT))
+    if told := body.get("properties"):
+        body["properties"] = {name: value for name, value in told.items() if name != _CUES}
     if record.kind is Kind.POLICY:
         claim = policy_claim(text)
         body |= {"subject": claim.subject, "negated": claim.denies}
