@@ -22,11 +22,11 @@ from hmx_pipeline.contracts.headers import ARTIFACT, KNOWN, fingerprint, output_
 from hmx_pipeline.contracts.keys import join_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ARTIFACT_VERSIONS
-from hmx_pipeline.contracts.ruling import RulingVerb
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.stages.fold import Output, Tx, attempt
 from hmx_pipeline.stages.pattern_keys import pattern_of, split_pattern, state_key, tenant_of
 from hmx_pipeline.stages.pattern_state import GONE, NOTHING, Maps, PatternState
-from hmx_pipeline.stages.sealed_decisions import SealedDecisions, opened, sealed, sealed_key
+from hmx_pipeline.stages.sealed_decisions import SealedDecisions, SealedRuling, opened, sealed, sealed_key
 from hmx_pipeline.topology import ARTIFACTS, EVIDENCE, KNOWLEDGE
 
 _OUTPUTS: Final = {ARTIFACTS: ARTIFACT, KNOWLEDGE: KNOWN}
@@ -242,23 +242,25 @@ class PatternCompiling:
         if found is None:
             return NOTHING
         state = PatternState.model_validate_json(opened(key, found.sealed))
-        return state.model_copy(update={"rulings": self._maps.standing(split_pattern(key)[0], state.rulings)})
+        rulings = list(state.rulings)
+        for each in found.by_subjects:
+            rulings.insert(each.place, Ruling.model_validate_json(opened(key, each.sealed)))
+        return state.model_copy(update={"rulings": self._maps.standing(split_pattern(key)[0], rulings)})
 
-    def forget_sealed(self, tx: Tx, tenant_id: str, is_gone: Callable[[SealedDecisions], object]) -> None:
+    def keep_sealed(self, tx: Tx, tenant_id: str, left_of: Callable[[SealedDecisions], SealedDecisions | None]) -> None:
+        """Keep what is left of the tenant's sealed decisions."""
         prefix = f"d/{join_key(tenant_id)}/"
-        for key in sorted(key for key in tx.values() if key.startswith(prefix) and is_gone(tx.get(key))):
-            tx.put(key, None)
+        for key in sorted(key for key in tx.values() if key.startswith(prefix)):
+            known: SealedDecisions = tx.get(key)
+            if (left := left_of(known)) != known:
+                tx.put(key, left)
 
     def _keep(self, tx: Tx, key: str, state: PatternState | None, evidence: list[Contribution]) -> None:
         if state is None or evidence or not state.only_decided:
             tx.put(key, state)
             return
-        tenant_id, pattern = split_pattern(key)
-        subject = scope_of(pattern.key)[0]
-        at = max(each.at for each in state.rulings) if state.archived is None else 0
-        whose = mark_of(tenant_id, ErasedScope.SUBJECT, subject) if subject else ""
         tx.put(key, None)
-        tx.put(sealed_key(key), SealedDecisions(sealed=sealed(key, state.to_json()), at=at, whose=whose))
+        tx.put(sealed_key(key), _sealed(key, state))
 
     def spoken_with(self, pattern: str) -> Iterator[str]:
         """Yield the keys of the patterns that are compiled with the contributions of this one."""
@@ -276,3 +278,20 @@ class PatternCompiling:
             for pattern in self.spoken_with(state_key(tenant_id, Pattern(kind, name))):
                 if (tx.get(pattern) or PatternState()).dropped:
                     yield pattern
+
+
+def _sealed(key: str, state: PatternState) -> SealedDecisions:
+    tenant_id, pattern = split_pattern(key)
+    subject = scope_of(pattern.key)[0]
+    own = {n: each for n, each in enumerate(state.rulings) if each.subject and not subject}
+    told = state.model_copy(update={"rulings": [each for n, each in enumerate(state.rulings) if n not in own]})
+    return SealedDecisions(
+        sealed=sealed(key, told.to_json()),
+        at=max(each.at for each in state.rulings) if state.archived is None else 0,
+        whose=mark_of(tenant_id, ErasedScope.SUBJECT, subject) if subject else "",
+        by_subjects=tuple(
+            SealedRuling(n, mark_of(tenant_id, ErasedScope.SUBJECT, each.subject), sealed(key, each.to_json()))
+            for n, each in own.items()
+        ),
+        by_subjects_alone=not told.decided,
+    )

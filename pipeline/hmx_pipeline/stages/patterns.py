@@ -217,7 +217,7 @@ class PatternsFold:
         for key, remembered in news:
             tx.put(key, remembered)
         whole, takes_all = is_whole(own, erased.tenant_id), is_whole(marks, erased.tenant_id)
-        self._compiling.forget_sealed(tx, erased.tenant_id, lambda one: whole or one.whose in own)
+        self._compiling.keep_sealed(tx, erased.tenant_id, lambda one: None if whole else one.without(own))
         for pattern in self._published(tx, erased.tenant_id):
             state: PatternState = tx.get(pattern)
             left = self._maps.erased.left_after(state.rulings, own) if news else state.rulings
@@ -245,7 +245,9 @@ class PatternsFold:
         if cuts == (known.cuts or {}):
             return
         tx.put(key, known.model_copy(update={"cuts": cuts}))
-        self._compiling.forget_sealed(tx, tenant_id, lambda one: one.at and policy_of(cuts, one.at, KNOWN_CLASS))
+        self._compiling.keep_sealed(
+            tx, tenant_id, lambda one: None if one.at and policy_of(cuts, one.at, KNOWN_CLASS) else one
+        )
         ruled, lost = {}, set[str]()
         for pattern in self._published(tx, tenant_id):
             state: PatternState = tx.get(pattern)

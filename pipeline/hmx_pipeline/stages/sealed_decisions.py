@@ -7,6 +7,7 @@ without it, until evidence or a decision names the pattern again.
 """
 
 import hashlib
+from collections.abc import Set
 from typing import Final
 
 import msgspec
@@ -14,12 +15,33 @@ import msgspec
 _NONCE: Final = 16
 
 
+class SealedRuling(msgspec.Struct, frozen=True):
+    """A subject's own, in a pattern of the tenant."""
+
+    place: int
+    """Among all rulings of the pattern."""
+    whose: str
+    """Mark of the subject."""
+    sealed: bytes
+
+
 class SealedDecisions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sealed: bytes
+    """But for what subjects decided on their own in a pattern of the tenant."""
     at: int = 0
     """When the last of them was made; 0 if they are not too old at any time."""
     whose: str = ""
     """Mark of the subject whose pattern it is; empty if it is the tenant's."""
+    by_subjects: tuple[SealedRuling, ...] = ()
+    by_subjects_alone: bool = False
+    """True if nobody else has decided anything."""
+
+    def without(self, subjects: Set[str]) -> "SealedDecisions | None":
+        """Return what an erasure leaves of them; None if nothing. `subjects`: marks."""
+        left = tuple(each for each in self.by_subjects if each.whose not in subjects)
+        if self.whose in subjects or (self.by_subjects_alone and not left):
+            return None
+        return msgspec.structs.replace(self, by_subjects=left)
 
 
 def sealed_key(pattern: str) -> str:

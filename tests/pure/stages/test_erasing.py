@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import orjson
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from hmx_pipeline.compiler.registry import KINDS
 from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
-from hmx_pipeline.contracts.evidence import EvidenceControl
+from hmx_pipeline.contracts.evidence import Contribution, EvidenceControl
 from hmx_pipeline.contracts.headers import KIND, REASON, header, origin_of
 from hmx_pipeline.contracts.keys import tenant_partition
-from hmx_pipeline.contracts.ruling import RulingVerb
+from hmx_pipeline.contracts.ruling import Ruling, RulingVerb
 from hmx_pipeline.intake.control_records import erase
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages import pattern_compiling
@@ -282,6 +282,10 @@ def told(offset: int, partition: int, *marks: str) -> LogRecord:
     return LogRecord(0, offset, START_MS, b"erasure", value, [(KIND, b"erasure")])
 
 
+def told_of(offset: int, sessions: Sequence[str], partition: int) -> LogRecord:
+    return told(offset, partition, *sessions)
+
+
 def remembered(log: Sequence[LogRecord]) -> dict[str, set[str]]:
     state = run(PatternsFold, log).state
     return {key: set(value.marks) for key, value in state.items() if key[0] == "x"}
@@ -316,6 +320,28 @@ def test_what_partitions_tell_again_of_an_erasure_looks_at_no_ruling(monkeypatch
     assert counts[0] == counts[1] > 0
 
 
+def tills() -> list[Contribution]:
+    """Three subjects run the same task, each with a value of its own."""
+    lines = ("cash peek b{n}", "cash book b{n} --till till-{whose}")
+    return [
+        task_run(n, [line.format(n=n, whose=whose) for line in lines], f"Book b{n} on my till", subject=whose)
+        for n, whose in enumerate(["oak", "fir", "rowan"] * 3)
+    ]
+
+
+def own_value(whose: str) -> Json:
+    """The record of a subject's value, in the task's pattern, which is the tenant's."""
+    past = records(tills())
+    ran = run(PatternsFold, [*past, control("barrier", 1_000, len(past))])
+    values = [orjson.loads(one.value or b"") for one in ran.on(KNOWLEDGE)]
+    return next(one for one in values if one["subject_id"] == whose)
+
+
+def ruled(n: int, decided: Ruling) -> LogRecord:
+    value = EvidenceControl(kind="ruling", ruled=decided.model_dump(mode="json", exclude_none=True)).to_json()
+    return LogRecord(0, n, START_MS + 2_000, b"ruling", value, [(KIND, b"ruling")])
+
+
 @pytest.mark.parametrize(
     ("verb", "words"),
     [
@@ -329,26 +355,42 @@ def test_what_the_erased_decided_on_their_own_value_of_a_task_goes_with_them(
     verb: RulingVerb, words: RulingRequest, erased_first: bool
 ) -> None:
     """The task's pattern is the tenant's, and what others run of it stays."""
-    lines = ("cash peek b{n}", "cash book b{n} --till till-{whose}")
-    runs = [
-        task_run(n, [line.format(n=n, whose=whose) for line in lines], f"Book b{n} on my till", subject=whose)
-        for n, whose in enumerate(["oak", "fir", "rowan"] * 3)
-    ]
-    past = records(runs)
+    past, sources = records(tills()), [orjson.loads(one.to_json()) for one in tills()]
     spoken_out = [*past, control("barrier", 1_000, len(past))]
-    values = [orjson.loads(one.value or b"") for one in run(PatternsFold, spoken_out).on(KNOWLEDGE)]
-    (record,) = (one for one in values if one["subject_id"] == "rowan")
-    sources = [orjson.loads(one.to_json()) for one in runs]
-    decided = make_ruling(record, verb, words, START_MS, "rowan", sources=sources)
-    ruled = EvidenceControl(kind="ruling", ruled=decided.model_dump(mode="json", exclude_none=True)).to_json()
+    decided = make_ruling(own_value("rowan"), verb, words, START_MS, "rowan", sources=sources)
     mark = mark_of("acme", ErasedScope.SUBJECT, "rowan")
-    later: list[Callable[[int], LogRecord]] = [
-        lambda n: LogRecord(0, n, START_MS + 2_000, b"ruling", ruled, [(KIND, b"ruling")]),
-        lambda n: told(n, HOME, mark),
-    ]
+    later: list[Callable[[int], LogRecord]] = [lambda n: ruled(n, decided), lambda n: told(n, HOME, mark)]
     log = [*spoken_out, *(made(len(spoken_out) + n) for n, made in enumerate(later[::-1] if erased_first else later))]
     whole = [told(len(log) + n, one, mark) for n, one in enumerate(OTHERS)]
     state = run(PatternsFold, [*log, *whole, control("barrier", 3_000, len(log) + len(whole))]).state
     left = "".join(value.to_json().decode() for key, value in state.items() if key[0] == "p")
     assert "till-oak" in left
     assert not re.search("rowan", left, re.IGNORECASE)
+
+
+def test_what_the_erased_decided_on_their_own_value_of_a_task_that_is_gone_goes_with_them_and_others_stays() -> None:
+    rowan, fir = (
+        make_ruling(own_value(whose), RulingVerb.RETRACT, RulingRequest(), START_MS, whose)
+        for whose in ("rowan", "fir")
+    )
+    sessions = [mark_of("acme", ErasedScope.SESSION, one.session_id) for one in tills()]
+    past: list[LogRecord] = [*records(tills()), control("barrier", 1_000, 9)]
+
+    def further(*made: Callable[[int], LogRecord]) -> list[LogRecord]:
+        return [one(len(past) + n) for n, one in enumerate(made)]
+
+    past += further(lambda n: ruled(n, rowan), lambda n: ruled(n, fir), lambda n: control("barrier", 2_000, n))
+    past += further(*(partial(told_of, sessions=sessions, partition=one) for one in (HOME, *OTHERS)))
+    past += further(lambda n: control("barrier", 900_000, n))
+    assert {key[0] for key in run(PatternsFold, past).state} & {"p", "d"} == {"d"}
+
+    def decided(*erased: str) -> set[str]:
+        marks = [mark_of("acme", ErasedScope.SUBJECT, whose) for whose in erased]
+        log = [*past, *(told(len(past) + n, HOME, mark) for n, mark in enumerate(marks))]
+        log += [replace(one, offset=len(log) + n) for n, one in enumerate(records(tills()))]
+        state = run(PatternsFold, [*log, control("barrier", 1_800_000, len(log))]).state
+        return {each.subject for key, one in state.items() if key[0] == "p" for each in one.rulings}
+
+    assert decided() == {"rowan", "fir"}
+    assert decided("rowan") == {"fir"}
+    assert decided("rowan", "fir") == set()
