@@ -41,6 +41,11 @@ class OutrankedError(RulingError):
     """An operator has ruled, so a subject's ruling would change nothing."""
 
 
+class UnknownSourcesError(RulingError):
+    """While memory is being filled it may not know what a record rests on, so an erasure could not find the
+    correction."""
+
+
 class KnowledgeFilter(NamedTuple):
     """Empty or None means any."""
 
@@ -184,6 +189,8 @@ def rule(
     names = record["source_memory_ids"] if verb is RulingVerb.CORRECT else []
     found = store.get_contributions(record["tenant_id"], names)
     sources = [each for each in found if each is not None]
+    if len(sources) < len(names) and not (memory := store.completeness(record["tenant_id"])).complete:
+        raise UnknownSourcesError(f"memory does not know yet what this rests on ({memory}): ask again when it does")
     ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject, look, sources)
     append_ruling(settings, ruling)
     return ruling

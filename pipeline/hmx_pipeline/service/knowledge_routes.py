@@ -27,6 +27,7 @@ from hmx_pipeline.queries.knowledge_query import (
     OutrankedError,
     RulingError,
     RulingRequest,
+    UnknownSourcesError,
     earlier,
     list_knowledge,
     rule,
@@ -37,7 +38,7 @@ from hmx_pipeline.service.body import JSON, media_type, read_body
 from hmx_pipeline.service.decisions import deciding
 from hmx_pipeline.service.fair_turns import FairTurns, in_turn
 from hmx_pipeline.service.memory import PAGE, missing, store_of, view_of
-from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid
+from hmx_pipeline.service.problems import ProblemError, ProblemKind, invalid, unavailable
 from hmx_pipeline.settings import Settings
 
 REQUEST_BYTES: Final = 16 * KB
@@ -183,6 +184,8 @@ def ruled(request: Request, tenant: str, record_id: str, verb: RulingVerb, said:
             ruling = rule(settings, store_of(request), record, verb, said, bound_to(request) or "", view.knowledge)
         except OutrankedError as error:
             raise ProblemError(ProblemKind.OUTRANKED, str(error)) from None
+        except UnknownSourcesError as error:
+            raise unavailable(ProblemKind.MEMORY_INCOMPLETE, str(error)) from None
         except RulingError as error:
             raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
     stated = None if ruling.stated is None else ruling.stated.record_id
