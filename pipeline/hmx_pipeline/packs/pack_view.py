@@ -292,7 +292,7 @@ def _episodes(
         for found in alive:
             once.setdefault((found.source.session_id, found.source.event_id), found)
         alive = list(once.values())
-    alive = reranked(ask.request.query, ask.best(alive, EPISODES))
+    alive = reranked(ask.request.query, ask.best(alive, EPISODES), ask.time)
     best = max((found.bm25 for found in alive), default=0)
     highest = max(fetched.whole.episodes, best, 1)
     top, spent = best / highest, 0
