@@ -85,8 +85,11 @@ def beside_messages(
     shown = ask.request.sections is None or Section.EPISODES in ask.request.sections
     if not facts or not shown or ask.request.fill is Filling.BUDGET:
         return tuple(known)
-    said = (each for each in episodes if each.barred is None and not each.source.text.rstrip().endswith(_ASKS))
-    enough = OF_EPISODES.share * max((each.relevance for each in said), default=0.0)
+    best = 0.0
+    for each in episodes:
+        if each.parts.relevance > best and each.barred is None and not each.source.text.rstrip().endswith(_ASKS):
+            best = each.parts.relevance
+    enough = OF_EPISODES.share * best
     return tuple(
         replace(each, least=max(each.least, enough)) if each.source.record_id in facts else each for each in known
     )

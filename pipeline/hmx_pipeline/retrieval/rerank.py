@@ -14,6 +14,7 @@ from hmx_pipeline.retrieval.times import TimeSpan
 from hmx_pipeline.segments.speakers import speaker_of
 
 _UNIT: Final = 10
+_UNCHANGED: Final = _UNIT**3
 _SPEAKER: Final = 15
 """Factor, in tenths, for turns of the only speaker that the query names."""
 _TIME: Final = 15
@@ -34,9 +35,8 @@ def reranked(
     for each, (_, who, factor) in zip(found, about, strict=True):
         kept = factor * (_SPEAKER if who == asked_about else _UNIT)
         kept *= _TIME if time is not None and not time.distance(each.source.at) else _UNIT
-        changed = kept != _UNIT**3
-        score = each.bm25 * kept // _UNIT**3
-        ranked.append(FoundSource(each.source, score, each.sound, each.made) if changed else each)
+        score = each.bm25 * kept // _UNCHANGED
+        ranked.append(each if kept == _UNCHANGED else FoundSource(each.source, score, each.sound, each.made))
     return ranked
 
 
