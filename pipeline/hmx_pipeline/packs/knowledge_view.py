@@ -13,11 +13,11 @@ from hmx_pipeline.compiler.knowledge.authority import authority_of, is_for, who
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.keys import split_key
 from hmx_pipeline.contracts.knowledge import KnowledgeRecord, is_correction
-from hmx_pipeline.contracts.options import HOLDS, Past, Standing
+from hmx_pipeline.contracts.options import HOLDS, Filling, Past, Section, Standing
 from hmx_pipeline.contracts.options import Kind as Known
 from hmx_pipeline.contracts.pack import DropReason
 from hmx_pipeline.packs.candidates import NOT_CONFIRMED, UNSOUND, Exclusion, Scored
-from hmx_pipeline.packs.cutoff import LEAST_IF_NAMED, OF_KNOWLEDGE, is_named
+from hmx_pipeline.packs.cutoff import LEAST_IF_NAMED, OF_EPISODES, OF_KNOWLEDGE, is_named
 from hmx_pipeline.packs.pack_query import PackQuery
 from hmx_pipeline.retrieval.retrieval_plan import CORRECTIONS, HANDOFF, KNOWLEDGE, POLICIES
 from hmx_pipeline.retrieval.score import (
@@ -27,9 +27,11 @@ from hmx_pipeline.retrieval.score import (
     instant,
     knowledge_components,
 )
+from hmx_pipeline.retrieval.searchable import Document
 
 ELSEWHERE: Final = Exclusion(DropReason.LOW_RELEVANCE, "it names a command of another task than the procedure does")
 _COMMAND: Final = re.compile(r"`([^`]+)`")
+_ASKS: Final = ("?", "？", "؟")
 
 
 def scored_knowledge(ask: PackQuery, fetched: MemorySnapshot) -> tuple[Scored[KnowledgeRecord], ...]:
@@ -72,6 +74,29 @@ def is_own(ask: PackQuery, source: KnowledgeRecord, wanted: Collection[str]) -> 
     """Return True for the value of the one who asks, which the procedure takes from them."""
     asks = ask.request.subject_id
     return source.body.get("predicate") in wanted and (source.body.get("subject") == asks or is_named(source, ask.plan))
+
+
+def beside_messages(
+    ask: PackQuery, known: Sequence[Scored[KnowledgeRecord]], episodes: Iterable[Scored[Document]]
+) -> tuple[Scored[KnowledgeRecord], ...]:
+    """Hold facts to what the messages are held to. A fact that shares a common name with the question, and nothing
+    else, is no help beside a message that answers it. A message that asks the same answers nothing."""
+    facts = {each.source.record_id for each in known if each.least and _is_fact(each.source)}
+    shown = ask.request.sections is None or Section.EPISODES in ask.request.sections
+    if not facts or not shown or ask.request.fill is Filling.BUDGET:
+        return tuple(known)
+    best = 0.0
+    for each in episodes:
+        if each.parts.relevance > best and each.barred is None and not each.source.text.rstrip().endswith(_ASKS):
+            best = each.parts.relevance
+    enough = OF_EPISODES.share * best
+    return tuple(
+        replace(each, least=max(each.least, enough)) if each.source.record_id in facts else each for each in known
+    )
+
+
+def _is_fact(source: KnowledgeRecord) -> bool:
+    return source.kind is Known.MEMORY and not is_correction(source)
 
 
 def concerning(steps: str, found: Scored[KnowledgeRecord]) -> Scored[KnowledgeRecord]:

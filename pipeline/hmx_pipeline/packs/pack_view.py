@@ -25,7 +25,7 @@ from hmx_pipeline.contracts.options import Filling, Past, Status
 from hmx_pipeline.contracts.pack import DropReason, WorkflowHints
 from hmx_pipeline.packs.candidates import NOT_CONFIRMED, UNSOUND, Exclusion, Scored, Source
 from hmx_pipeline.packs.cutoff import OF_ARTIFACTS, OF_EPISODES, TAKES_IDS
-from hmx_pipeline.packs.knowledge_view import began, concerning, holds, is_own, scored_knowledge
+from hmx_pipeline.packs.knowledge_view import began, beside_messages, concerning, holds, is_own, scored_knowledge
 from hmx_pipeline.packs.pack_query import PackQuery
 from hmx_pipeline.packs.rendered import episode, kept
 from hmx_pipeline.packs.workflow_hints import workflow_hints
@@ -96,6 +96,7 @@ def view(ask: PackQuery, fetched: MemorySnapshot) -> PackView:
     precedents = {one.contribution_id: one.session_id for one in told if one.contribution_id in named}
     diagnoses = Past.DIAGNOSTIC in (ask.request.include or ())
     episodes = _episodes(ask, fetched, _outdated(ask, known))
+    known = beside_messages(ask, known, episodes)
     if (ledger := fetched.ledger) is not None:  # the order alone changes: what is barred or helps stays so
         episodes = tuple(_weighed(ask, ledger, one, one.source.event_id, one.source.at) for one in episodes)
         known = tuple(
@@ -292,7 +293,7 @@ def _episodes(
         for found in alive:
             once.setdefault((found.source.session_id, found.source.event_id), found)
         alive = list(once.values())
-    alive = reranked(ask.request.query, ask.best(alive, EPISODES))
+    alive = reranked(ask.request.query, ask.best(alive, EPISODES), ask.time)
     best = max((found.bm25 for found in alive), default=0)
     highest = max(fetched.whole.episodes, best, 1)
     top, spent = best / highest, 0

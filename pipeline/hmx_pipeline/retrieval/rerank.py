@@ -1,7 +1,7 @@
-"""Reranking of found episodes by speaker and by how much a turn says. Integers only.
+"""Reranking of found episodes by speaker, by time and by how much a turn says. Integers only.
 
-Input: the query and the candidates with their BM25 scores. Output: the same candidates in the same order, with new
-scores.
+Input: the query, the candidates with their BM25 scores and the time that the query names. Output: the same candidates
+in the same order, with new scores.
 """
 
 import re
@@ -10,11 +10,15 @@ from typing import Final
 
 from hmx_pipeline.retrieval.score import FoundSource
 from hmx_pipeline.retrieval.searchable import Document
+from hmx_pipeline.retrieval.times import TimeSpan
 from hmx_pipeline.segments.speakers import speaker_of
 
 _UNIT: Final = 10
+_UNCHANGED: Final = _UNIT**3
 _SPEAKER: Final = 15
 """Factor, in tenths, for turns of the only speaker that the query names."""
+_TIME: Final = 15
+"""Factor, in tenths, for turns of the time that the query names: the others match by its other words alone."""
 _SAYS_LITTLE: Final = 8
 """Factor, in tenths, for short turns and questions: their words were mostly lent by their neighbours."""
 _SHORT: Final = 50
@@ -22,15 +26,17 @@ _SHORT: Final = 50
 _WORD: Final = re.compile(r"\w+")
 
 
-def reranked(query: str, found: Sequence[FoundSource[Document]]) -> list[FoundSource[Document]]:
+def reranked(
+    query: str, found: Sequence[FoundSource[Document]], time: TimeSpan | None = None
+) -> list[FoundSource[Document]]:
     about = [each.made.about or read(each) for each in found]
     asked_about = _named(query, {who for _, who, _ in about})
     ranked = []
     for each, (_, who, factor) in zip(found, about, strict=True):
         kept = factor * (_SPEAKER if who == asked_about else _UNIT)
-        changed = kept != _UNIT * _UNIT
-        score = each.bm25 * kept // (_UNIT * _UNIT)
-        ranked.append(FoundSource(each.source, score, each.sound, each.made) if changed else each)
+        kept *= _TIME if time is not None and not time.distance(each.source.at) else _UNIT
+        score = each.bm25 * kept // _UNCHANGED
+        ranked.append(each if kept == _UNCHANGED else FoundSource(each.source, score, each.sound, each.made))
     return ranked
 
 

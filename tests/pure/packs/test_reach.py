@@ -79,6 +79,25 @@ def test_a_speaker_who_is_named_is_known() -> None:
     assert ids(ask(jolene, query="Where does Deborah live now?")) == []
 
 
+def test_a_fact_that_shares_a_common_name_alone_is_no_help_beside_a_message_that_answers() -> None:
+    body = {"memory": "fact", "subject": "staging"}
+    name_alone = FoundSource(record("k1", "staging: owner is Ines", body=body), 200)
+    more = FoundSource(record("k2", "staging: backups are nightly", body=body), 300)
+    memory = scored(0.9, knowledge=(name_alone, more))
+    assert set(ids(ask(memory))) == {"e0", "k2"}
+    assert drops(ask(memory))["k1"] == DropReason.LOW_RELEVANCE.value
+    for less in (scored(0.5, knowledge=(name_alone,)), _asking(memory)):
+        assert "k1" in ids(ask(less)), "where no message says more, who is named is all that is known"
+    assert "k1" in ids(ask(memory, fill="budget"))
+    assert set(ids(ask(memory, sections=["facts"]))) == {"k1", "k2"}, "a message that is not shown answers nothing"
+
+
+def _asking(memory: MemorySnapshot) -> MemorySnapshot:
+    """Whoever asked this before did not answer it."""
+    asked = fetched([episode("e0", "What was staging about, again?")]).episodes[0].source
+    return replace(memory, episodes=(FoundSource(asked, ALL),))
+
+
 def test_a_procedure_that_takes_ids_like_those_of_the_question_helps_though_no_word_agrees() -> None:
     slots = {"device": {"source": "goal", "like": ["dev-0000"]}}
     made = artifact("a1", "Write off <device>", content=procedure("write it off") | {"slots": slots})

@@ -1,9 +1,10 @@
-"""What BM25 cannot see: whose turn it is, and how much it says."""
+"""What BM25 cannot see: whose turn it is, when it was, and how much it says."""
 
 from hmx_pipeline.retrieval.rerank import read, reranked
 from hmx_pipeline.retrieval.score import FoundSource
 from hmx_pipeline.retrieval.searchable import document, episode_step
-from tests.support.memory import episode
+from hmx_pipeline.retrieval.times import TimeSpan
+from tests.support.memory import T0, episode
 
 LONG = "I have been painting sunrises by the lake every week this summer"
 
@@ -30,6 +31,19 @@ def test_where_several_are_named_or_none_is_nobody_comes_first() -> None:
     one, other = f"Ann: {LONG}", f"Melanie: {LONG}"
     assert ranked("What did Ann paint for Melanie?", one, other) == [one, other]
     assert ranked("Who painted? Annie?", one, other) == [one, other]
+
+
+def test_the_turns_of_the_time_that_is_named_come_first() -> None:
+    records = [episode(f"e{n}", LONG, at=T0 + n) for n in range(4)]
+    found = [FoundSource(made, 1000) for each in records if (made := document(each, episode_step(each)))]
+
+    def first(time: TimeSpan | None) -> list[int]:
+        scores = [each.bm25 for each in reranked("painting", found, time)]
+        return [n for n, score in enumerate(scores) if score > 1000]
+
+    assert first(None) == first(TimeSpan(T0 + 4, None)) == []
+    assert first(TimeSpan(T0 + 1, T0 + 3)) == [1, 2]
+    assert first(TimeSpan(T0 + 2, None)) == [2, 3]
 
 
 def test_a_short_turn_and_one_that_asks_say_less() -> None:
