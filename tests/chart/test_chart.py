@@ -254,3 +254,12 @@ def test_an_image_may_be_pinned() -> None:
     words = ("template", "hmx", str(CHART), "--kube-version", VERSIONS[-1], "--set", f"image.digest={digest}")
     images = {pod["containers"][0]["image"] for _, pod, _ in pods(list(yaml.safe_load_all(helm(*words).stdout)))}
     assert images == {f"hmx-pipeline@{digest}"}
+
+
+def test_the_longest_name_of_a_release_leaves_each_object_its_own() -> None:
+    """A CronJob's name has 52 characters at most, and a StatefulSet's with the hash of its pods 63."""
+    given = ("--set", "toolbox.enabled=true", "--set", "retention.schedule=30 0 * * *")
+    done = helm("template", "a" * 53, str(CHART), "--kube-version", VERSIONS[-1], *given)
+    names = [(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(done.stdout) if each]
+    assert len(set(names)) == len(names)
+    assert max(len(name) for _, name in names) <= 52

@@ -1,7 +1,7 @@
 {{/* Every template that takes a dict takes {root, process}: the chart's root context and a process's name. */}}
 
 {{- define "hmx.name" -}}
-{{- printf "%s-%s" .root.Release.Name .process | trunc 52 | trimSuffix "-" -}}
+{{- printf "%s-%s" (.root.Release.Name | trunc (sub 51 (len .process) | int) | trimSuffix "-") .process -}}
 {{- end -}}
 
 {{- define "hmx.selector" -}}
