@@ -239,6 +239,7 @@ def test_whoever_reads_the_archive_reaches_it_with_its_login(everything: Path) -
         ("jwt.issuer=https://login.example.com", "jwt.audience"),
         ("jwt.issuer=http://login.example.com", "jwt"),
         ("worker.autoscaling.enabled=true", "worker.autoscaling.prometheus"),
+        ("settings.HMX_STATE=/tmp/other", "HMX_STATE"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(given: str, named: str) -> None:
@@ -263,3 +264,13 @@ def test_the_longest_name_of_a_release_leaves_each_object_its_own() -> None:
     names = [(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(done.stdout) if each]
     assert len(set(names)) == len(names)
     assert max(len(name) for _, name in names) <= 52
+
+
+
+def test_the_service_takes_further_names_of_its_own() -> None:
+    made = with_values("settings.HMX_ALLOWED_HOSTS=hmx.example.com")
+    (service,) = (pod for name, pod, _ in pods(made) if name == "hmx-service")
+    hosts = [each["value"] for each in service["containers"][0]["env"] if each["name"] == "HMX_ALLOWED_HOSTS"]
+    assert [each.split(",") for each in hosts] == [
+        ["hmx-service", "hmx-service.agents", "hmx-service.agents.svc", "hmx.example.com"]
+    ]
