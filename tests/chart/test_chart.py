@@ -266,7 +266,6 @@ def test_the_longest_name_of_a_release_leaves_each_object_its_own() -> None:
     assert max(len(name) for _, name in names) <= 52
 
 
-
 def test_the_service_takes_further_names_of_its_own() -> None:
     made = with_values("settings.HMX_ALLOWED_HOSTS=hmx.example.com")
     (service,) = (pod for name, pod, _ in pods(made) if name == "hmx-service")
@@ -274,3 +273,17 @@ def test_the_service_takes_further_names_of_its_own() -> None:
     assert [each.split(",") for each in hosts] == [
         ["hmx-service", "hmx-service.agents", "hmx-service.agents.svc", "hmx.example.com"]
     ]
+
+
+def test_uninstall_finds_all_that_an_install_made(objects: list[dict[str, Any]]) -> None:
+    """Helm forgets what its hooks made: it goes when they have succeeded."""
+    made = [each["metadata"].get("annotations", {}) for each in objects]
+    hooks = [each["helm.sh/hook-delete-policy"] for each in made if "helm.sh/hook" in each]
+    assert hooks
+    assert all("hook-succeeded" in each.split(",") for each in hooks)
+
+
+def test_one_policy_holds_for_each_pod(objects: list[dict[str, Any]]) -> None:
+    policies = [each["spec"]["podSelector"]["matchLabels"] for each in objects if each["kind"] == "NetworkPolicy"]
+    for name, _, labels in pods(objects):
+        assert len([wanted for wanted in policies if wanted.items() <= labels.items()]) == 1, name
