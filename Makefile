@@ -29,7 +29,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-clients test-frameworks test-claude-code \
+.PHONY: help demo mine test check docs drawings docs-site test-web test-chart test-cluster test-clients test-frameworks test-claude-code \
 	test-slow compiled test-compiled bench quality act conformance crash soak scale fuzz reference secrets lint lock venv clean
 
 help:  ## list these commands
@@ -66,6 +66,11 @@ test-chart: venv  ## the Helm chart, as helm renders it and for several versions
 	@mkdir -p build && tests/chart/install $(CURDIR)/build/bin
 	@[ -d $(VENV)/chart ] || $(PIP) --require-hashes --target $(VENV)/chart -r tests/chart/requirements.lock
 	@HMX_HELM=$(CURDIR)/build/bin/helm PYTHONPATH=$(VENV)/chart $(BIN)/python -m pytest -m chart tests/chart
+
+test-cluster: venv  ## the Helm chart in a real control plane of Kubernetes, with nodes that run nothing (Go builds it, once)
+	@mkdir -p build && tests/chart/install $(CURDIR)/build/bin
+	@tests/chart/install-cluster $(CURDIR)/build/bin || true  # without it the tests are skipped
+	@HMX_HELM=$(CURDIR)/build/bin/helm HMX_CLUSTER=$(CURDIR)/build/bin $(BIN)/python -m pytest -m cluster tests/chart
 
 test-clients: venv  ## the OpenAPI document, a client generated from it, the topics' schemas in a registry, and the producers of the pages
 	@[ -d $(VENV)/clients ] || $(PIP) --require-hashes --target $(VENV)/clients -r tests/clients/requirements.lock

@@ -239,6 +239,7 @@ def test_whoever_reads_the_archive_reaches_it_with_its_login(everything: Path) -
         ("jwt.issuer=https://login.example.com", "jwt.audience"),
         ("jwt.issuer=http://login.example.com", "jwt"),
         ("worker.autoscaling.enabled=true", "worker.autoscaling.prometheus"),
+        ("settings.HMX_STATE=/tmp/other", "HMX_STATE"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(given: str, named: str) -> None:
@@ -254,3 +255,35 @@ def test_an_image_may_be_pinned() -> None:
     words = ("template", "hmx", str(CHART), "--kube-version", VERSIONS[-1], "--set", f"image.digest={digest}")
     images = {pod["containers"][0]["image"] for _, pod, _ in pods(list(yaml.safe_load_all(helm(*words).stdout)))}
     assert images == {f"hmx-pipeline@{digest}"}
+
+
+def test_the_longest_name_of_a_release_leaves_each_object_its_own() -> None:
+    """A CronJob's name has 52 characters at most, and a StatefulSet's with the hash of its pods 63."""
+    given = ("--set", "toolbox.enabled=true", "--set", "retention.schedule=30 0 * * *")
+    done = helm("template", "a" * 53, str(CHART), "--kube-version", VERSIONS[-1], *given)
+    names = [(each["kind"], each["metadata"]["name"]) for each in yaml.safe_load_all(done.stdout) if each]
+    assert len(set(names)) == len(names)
+    assert max(len(name) for _, name in names) <= 52
+
+
+def test_the_service_takes_further_names_of_its_own() -> None:
+    made = with_values("settings.HMX_ALLOWED_HOSTS=hmx.example.com")
+    (service,) = (pod for name, pod, _ in pods(made) if name == "hmx-service")
+    hosts = [each["value"] for each in service["containers"][0]["env"] if each["name"] == "HMX_ALLOWED_HOSTS"]
+    assert [each.split(",") for each in hosts] == [
+        ["hmx-service", "hmx-service.agents", "hmx-service.agents.svc", "hmx.example.com"]
+    ]
+
+
+def test_uninstall_finds_all_that_an_install_made(objects: list[dict[str, Any]]) -> None:
+    """Helm forgets what its hooks made: it goes when they have succeeded."""
+    made = [each["metadata"].get("annotations", {}) for each in objects]
+    hooks = [each["helm.sh/hook-delete-policy"] for each in made if "helm.sh/hook" in each]
+    assert hooks
+    assert all("hook-succeeded" in each.split(",") for each in hooks)
+
+
+def test_one_policy_holds_for_each_pod(objects: list[dict[str, Any]]) -> None:
+    policies = [each["spec"]["podSelector"]["matchLabels"] for each in objects if each["kind"] == "NetworkPolicy"]
+    for name, _, labels in pods(objects):
+        assert len([wanted for wanted in policies if wanted.items() <= labels.items()]) == 1, name

@@ -1,7 +1,7 @@
 {{/* Every template that takes a dict takes {root, process}: the chart's root context and a process's name. */}}
 
 {{- define "hmx.name" -}}
-{{- printf "%s-%s" .root.Release.Name .process | trunc 52 | trimSuffix "-" -}}
+{{- printf "%s-%s" (.root.Release.Name | trunc (sub 51 (len .process) | int) | trimSuffix "-") .process -}}
 {{- end -}}
 
 {{- define "hmx.selector" -}}
@@ -37,6 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 
 {{- define "hmx.env" -}}
+{{- $own := list "HMX_API_KEYS" "HMX_ARCHIVE" "HMX_CONTROL_KEY_FILE" "HMX_HOST" "HMX_JWT_AUDIENCE" "HMX_JWT_ISSUER" "HMX_JWT_JWKS" "HMX_KAFKA_BOOTSTRAP" "HMX_KAFKA_CONFIG" "HMX_PROCESSES" "HMX_REDIS_CA" "HMX_REDIS_SERVER" "HMX_REDIS_URL_FILE" "HMX_SERVICE_PORT" "HMX_STATE" "HMX_WORKER_ID" -}}
 {{- $secret := index .root.Values.kafka.clientSecrets .process -}}
 - {name: HMX_KAFKA_BOOTSTRAP, value: {{ .root.Values.kafka.bootstrap | quote }}}
 {{- if $secret }}
@@ -52,7 +53,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- with .root.Values.archive.url }}
 - {name: HMX_ARCHIVE, value: {{ . | quote }}}
 {{- end }}
-{{- range $name, $value := .root.Values.settings }}
+{{- range $name, $value := omit .root.Values.settings "HMX_ALLOWED_HOSTS" }}
+{{- if has $name $own }}{{ fail (printf "settings.%s: the chart sets it from a value of its own" $name) }}{{ end }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
 {{- end -}}
