@@ -240,6 +240,7 @@ def test_whoever_reads_the_archive_reaches_it_with_its_login(everything: Path) -
         ("jwt.issuer=http://login.example.com", "jwt"),
         ("worker.autoscaling.enabled=true", "worker.autoscaling.prometheus"),
         ("settings.HMX_STATE=/tmp/other", "HMX_STATE"),
+        ("settings.HMX_WORKER_PORT=9000", "HMX_WORKER_PORT"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(given: str, named: str) -> None:

@@ -862,7 +862,8 @@ def _taken_sources(ruling: Ruling, erasures: list[Erased]) -> set[str]:
         name
         for name in (ruling.stated.source_memory_ids if ruling.stated is not None else ())
         for erased in erasures
-        if erased.at >= (min(ruling.at, told[name].first_at) if name in told else ruling.at - CLOCK_SKEW_MS)
+        if erased.at
+        >= (min(ruling.at, told[name].first_at - CLOCK_SKEW_MS) if name in told else ruling.at - CLOCK_SKEW_MS)
         if name not in told or not erased.marks.isdisjoint(told[name].marks)
     }
 

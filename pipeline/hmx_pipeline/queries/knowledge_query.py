@@ -189,9 +189,9 @@ def rule(
     names = record["source_memory_ids"] if verb is RulingVerb.CORRECT else []
     found = store.get_contributions(record["tenant_id"], names)
     sources = [each for each in found if each is not None]
+    ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject, look, sources)
     if len(sources) < len(names) and not (memory := store.completeness(record["tenant_id"])).complete:
         raise UnknownSourcesError(f"memory does not know yet what this rests on ({memory}): ask again when it does")
-    ruling = make_ruling(record, verb, said, int(time.time() * 1000), subject, look, sources)
     append_ruling(settings, ruling)
     return ruling
 

@@ -13,14 +13,14 @@ from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.retrieval.times import TimeSpan
 from hmx_pipeline.segments.speakers import speaker_of
 
-_UNIT: Final = 10
+_UNIT: Final = 30
 _UNCHANGED: Final = _UNIT**3
-_SPEAKER: Final = 15
-"""Factor, in tenths, for turns of the only speaker that the query names."""
-_TIME: Final = 15
-"""Factor, in tenths, for turns of the time that the query names: the others match by its other words alone."""
-_SAYS_LITTLE: Final = 8
-"""Factor, in tenths, for short turns and questions: their words were mostly lent by their neighbours."""
+_SPEAKER: Final = 45
+"""Factor, in thirtieths, for turns of the only speaker that the query names."""
+_OTHER_TIMES: Final = 20
+"""Factor, in thirtieths, for turns of other times than the query names, if there are some of its time."""
+_SAYS_LITTLE: Final = 24
+"""Factor, in thirtieths, for short turns and questions: their words were mostly lent by their neighbours."""
 _SHORT: Final = 50
 """A turn is short if it has fewer characters."""
 _WORD: Final = re.compile(r"\w+")
@@ -31,10 +31,11 @@ def reranked(
 ) -> list[FoundSource[Document]]:
     about = [each.made.about or read(each) for each in found]
     asked_about = _named(query, {who for _, who, _ in about})
+    at_other_times = [time is not None and time.distance(each.source.at) > 0 for each in found]
+    timely = not all(at_other_times)
     ranked = []
-    for each, (_, who, factor) in zip(found, about, strict=True):
-        kept = factor * (_SPEAKER if who == asked_about else _UNIT)
-        kept *= _TIME if time is not None and not time.distance(each.source.at) else _UNIT
+    for each, (_, who, factor), other in zip(found, about, at_other_times, strict=True):
+        kept = factor * (_SPEAKER if who == asked_about else _UNIT) * (_OTHER_TIMES if other and timely else _UNIT)
         score = each.bm25 * kept // _UNCHANGED
         ranked.append(each if kept == _UNCHANGED else FoundSource(each.source, score, each.sound, each.made))
     return ranked
@@ -42,7 +43,7 @@ def reranked(
 
 def read(found: FoundSource[Document]) -> tuple[str, str, int]:
     """Return the name at the start of a turn, empty if there is none; its speaker, who else is the event's actor; and
-    the factor in tenths for how much it says."""
+    the factor in thirtieths for how much it says."""
     text = found.source.text
     name, says_little = speaker_of(text), len(text) < _SHORT or text.rstrip().endswith("?")
     found.made.about = about = name, name or found.source.actor, _SAYS_LITTLE if says_little else _UNIT

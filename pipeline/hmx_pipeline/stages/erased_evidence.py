@@ -119,8 +119,8 @@ def _newest(told: Mapping[str, int], marks: Iterable[str]) -> int:
 
 def _is_erased(source: RulingSource, ruled_at: int, told: _Told) -> bool:
     """Return True if an erasure covers what a correction was made from. What was there when it was ruled is of the past
-    of any later erasure, whatever its events' time."""
-    return _newest(told.every, source.marks) >= min(ruled_at, source.first_at)
+    of any later erasure, whatever its events' time; a client's clock may be ahead of the erasure's."""
+    return _newest(told.every, source.marks) >= min(ruled_at, source.first_at - CLOCK_SKEW_MS)
 
 
 def _whose(ruling: Ruling) -> str:

@@ -243,8 +243,8 @@ class PatternCompiling:
             return NOTHING
         state = PatternState.model_validate_json(opened(key, found.sealed))
         rulings = list(state.rulings)
-        for each in found.by_subjects:
-            rulings.insert(each.place, Ruling.model_validate_json(opened(key, each.sealed)))
+        for each in reversed(found.by_subjects):
+            rulings.insert(each.before, Ruling.model_validate_json(opened(key, each.sealed)))
         return state.model_copy(update={"rulings": self._maps.standing(split_pattern(key)[0], rulings)})
 
     def keep_sealed(self, tx: Tx, tenant_id: str, left_of: Callable[[SealedDecisions], SealedDecisions | None]) -> None:
@@ -290,8 +290,8 @@ def _sealed(key: str, state: PatternState) -> SealedDecisions:
         at=max(each.at for each in state.rulings) if state.archived is None else 0,
         whose=mark_of(tenant_id, ErasedScope.SUBJECT, subject) if subject else "",
         by_subjects=tuple(
-            SealedRuling(n, mark_of(tenant_id, ErasedScope.SUBJECT, each.subject), sealed(key, each.to_json()))
-            for n, each in own.items()
+            SealedRuling(n - at, mark_of(tenant_id, ErasedScope.SUBJECT, each.subject), sealed(key, each.to_json()))
+            for at, (n, each) in enumerate(own.items())
         ),
         by_subjects_alone=not told.decided,
     )

@@ -18,8 +18,8 @@ _NONCE: Final = 16
 class SealedRuling(msgspec.Struct, frozen=True):
     """A subject's own, in a pattern of the tenant."""
 
-    place: int
-    """Among all rulings of the pattern."""
+    before: int
+    """How many of the other rulings of the pattern, which subjects did not decide, stand before it."""
     whose: str
     """Mark of the subject."""
     sealed: bytes

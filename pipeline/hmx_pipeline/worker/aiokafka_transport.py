@@ -1,4 +1,4 @@
-"""The worker's Kafka consumer: Faust's aiokafka transport, with seven changes.
+"""The worker's Kafka consumer: Faust's aiokafka transport, with eight changes.
 
 1. Batches: the stream gets one message per batch of a partition; Faust would wait on several tasks per message.
 2. The consumer reads committed records only; Faust has no setting for that.
@@ -8,6 +8,7 @@
 5. Header names that are not UTF-8 do not end the fetch.
 6. Decompression of a batch is bounded.
 7. A fetch that lacks no partition waits longer at the broker.
+8. Nothing wakes an idle consumer's thread to see whether it is alive; what is handed over wakes it.
 
 Enters: assigned and revoked partitions, and the broker's answers. Leaves: `FetchedBatch`es, through the agents of
 `worker/app` to `worker/runner`, and the end of each partition's log. Methods named `thread_…` run in the consumer's own

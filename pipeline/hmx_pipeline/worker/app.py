@@ -30,7 +30,9 @@ from hmx_pipeline.worker.worker_status import ProgressWatch
 
 APPEND_MS: Final = 60_000
 HEARTBEATS: Final = 5
-"""Within a session timeout. Their answers tell of a rebalance."""
+"""Within a session timeout."""
+HEARTBEAT_S: Final = 2.0
+"""The most between two of them. Their answers tell of a rebalance."""
 NEVER: Final = 20 * 24 * 3600.0
 
 
@@ -80,7 +82,7 @@ def create_app(settings: Settings, runner: Runner) -> faust.App:
         consumer_max_fetch_size=BATCH_BYTES,
         consumer_group_instance_id=settings.worker_id or None,
         broker_session_timeout=settings.session_timeout_ms / 1000,
-        broker_heartbeat_interval=settings.session_timeout_ms / 1000 / HEARTBEATS,
+        broker_heartbeat_interval=min(HEARTBEAT_S, settings.session_timeout_ms / 1000 / HEARTBEATS),
         broker_request_timeout=40.0,
         broker_rebalance_timeout=30.0,
         broker_max_poll_interval=NEVER,

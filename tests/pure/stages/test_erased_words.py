@@ -381,3 +381,15 @@ def test_a_correction_that_comes_after_an_erasure_rests_on_what_was_said_since()
     (record,) = (one for one in folded([*told, *again])[1] if "Iceberg" in one["text"])
     corrected = ruled(record, [*told, *again], START_MS + 1_000, value="Toucan")
     assert active(folded([*told, *again, passed, corrected])[1]) == {"Our warehouse is Toucan"}
+
+
+@pytest.mark.parametrize(("scope", "name"), [(ErasedScope.SESSION, "s1"), (ErasedScope.SUBJECT, "ada")])
+def test_a_clients_clock_that_is_ahead_saves_no_correction_of_what_memory_still_showed(
+    scope: ErasedScope, name: str
+) -> None:
+    told = by("ada", "s1", "Our quetzal warehouse is Snowflake.")
+    told[0]["timestamp"] = format_ms(START_MS + 120_000)
+    (record,) = folded(told)[1]
+    corrected = ruled(record, told, START_MS + 1_000, value="Toucan")
+    left = folded([*told, passed, erased(scope, name), passed, corrected])[1]
+    assert "quetzal" not in str(left)

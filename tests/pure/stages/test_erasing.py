@@ -384,13 +384,13 @@ def test_what_the_erased_decided_on_their_own_value_of_a_task_that_is_gone_goes_
     past += further(lambda n: control("barrier", 900_000, n))
     assert {key[0] for key in run(PatternsFold, past).state} & {"p", "d"} == {"d"}
 
-    def decided(*erased: str) -> set[str]:
+    def decided(*erased: str) -> list[str]:
         marks = [mark_of("acme", ErasedScope.SUBJECT, whose) for whose in erased]
         log = [*past, *(told(len(past) + n, HOME, mark) for n, mark in enumerate(marks))]
         log += [replace(one, offset=len(log) + n) for n, one in enumerate(records(tills()))]
         state = run(PatternsFold, [*log, control("barrier", 1_800_000, len(log))]).state
-        return {each.subject for key, one in state.items() if key[0] == "p" for each in one.rulings}
+        return [each.subject for key, one in state.items() if key[0] == "p" for each in one.rulings]
 
-    assert decided() == {"rowan", "fir"}
-    assert decided("rowan") == {"fir"}
-    assert decided("rowan", "fir") == set()
+    assert decided() == ["rowan", "fir"]
+    assert decided("rowan") == ["fir"]
+    assert decided("rowan", "fir") == []

@@ -37,7 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 
 {{- define "hmx.env" -}}
-{{- $own := list "HMX_API_KEYS" "HMX_ARCHIVE" "HMX_CONTROL_KEY_FILE" "HMX_HOST" "HMX_JWT_AUDIENCE" "HMX_JWT_ISSUER" "HMX_JWT_JWKS" "HMX_KAFKA_BOOTSTRAP" "HMX_KAFKA_CONFIG" "HMX_PROCESSES" "HMX_REDIS_CA" "HMX_REDIS_SERVER" "HMX_REDIS_URL_FILE" "HMX_SERVICE_PORT" "HMX_STATE" "HMX_WORKER_ID" -}}
+{{- $own := list "HMX_API_KEYS" "HMX_ARCHIVE" "HMX_CONTROL_KEY_FILE" "HMX_JWT_AUDIENCE" "HMX_JWT_ISSUER" "HMX_JWT_JWKS" "HMX_KAFKA_BOOTSTRAP" "HMX_KAFKA_CONFIG" "HMX_MATERIALISER_PORT" "HMX_PROCESSES" "HMX_REDIS_CA" "HMX_REDIS_SERVER" "HMX_REDIS_URL_FILE" "HMX_SERVICE_PORT" "HMX_STATE" "HMX_WORKER_ID" "HMX_WORKER_PORT" -}}
 {{- $secret := index .root.Values.kafka.clientSecrets .process -}}
 - {name: HMX_KAFKA_BOOTSTRAP, value: {{ .root.Values.kafka.bootstrap | quote }}}
 {{- if $secret }}
@@ -48,13 +48,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 - {name: HMX_REDIS_CA, value: /etc/hmx/redis-ca/ca.crt}
 {{- end }}
 - {name: HMX_CONTROL_KEY_FILE, value: /etc/hmx/control/control-key}
-- {name: HMX_HOST, value: 0.0.0.0}
+- {name: HMX_HOST, value: {{ .root.Values.settings.HMX_HOST | default "0.0.0.0" | quote }}}
 - {name: HMX_STATE, value: /tmp/hmx}
 {{- with .root.Values.archive.url }}
 - {name: HMX_ARCHIVE, value: {{ . | quote }}}
 {{- end }}
-{{- range $name, $value := omit .root.Values.settings "HMX_ALLOWED_HOSTS" }}
-{{- if has $name $own }}{{ fail (printf "settings.%s: the chart sets it from a value of its own" $name) }}{{ end }}
+{{- range $name, $value := omit .root.Values.settings "HMX_ALLOWED_HOSTS" "HMX_HOST" }}
+{{- if has $name $own }}{{ fail (printf "settings.%s: the chart sets it itself; values.yaml says by which value, if by any" $name) }}{{ end }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
 {{- end -}}
@@ -122,7 +122,7 @@ topologySpreadConstraints:
     topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
     labelSelector:
-      matchLabels: {{- include "hmx.selector" . | nindent 8 }}
+      matchLabels: {{- include "hmx.selector" (dict "root" .root "process" (.component | default .process)) | nindent 8 }}
 {{- end }}
 volumes: {{- include "hmx.volumes" . | nindent 2 }}
 {{- end -}}
