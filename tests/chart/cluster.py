@@ -136,7 +136,7 @@ class Kubelets(threading.Thread):
         elif job:
             runs = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}
         ready = works and not job
-        address = f"10.244.{next(self._addresses) // 250}.{next(self._addresses) % 250}"
+        address = "10.244.{}.{}".format(*divmod(next(self._addresses), 250))
         conditions = {"Initialized": True, "ContainersReady": ready, "Ready": ready}
         return {
             "phase": "Pending" if not works else "Succeeded" if job else "Running",

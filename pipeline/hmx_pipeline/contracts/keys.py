@@ -1,9 +1,8 @@
 """Record keys and partitions: percent-encoding, Kafka's murmur2 partitioner, reserved names.
 
 Input: ids, and a number of partitions. Output: a key such as `tenant/session`, and the partition that Kafka's default
-partitioner chooses for it. Only this module makes keys of records; `stages/pattern_keys` makes
-those of the patterns stage's state. A key joins percent-encoded parts with `/`, so `a/b`+`c` and
-`a`+`b/c` differ.
+partitioner chooses for it. Only this module makes keys of records; `stages/pattern_keys` makes those of
+the patterns stage's state. A key joins percent-encoded parts with `/`, so `a/b`+`c` and `a`+`b/c` differ.
 """
 
 import re

@@ -77,7 +77,7 @@ class ErasedEvidence:
                 marks=tuple(marks[at : at + _AT_ONCE]),
                 elsewhere=not own,
             )
-            yield f"x/{mark.key}" + (f"/{at}" if at else ""), state
+            yield here + (f"/{at}" if at else ""), state
 
     def left_of(self, ruling: Ruling) -> Ruling | None:
         """Return what the erasures leave of a ruling; None if nothing."""

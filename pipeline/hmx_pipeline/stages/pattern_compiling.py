@@ -276,7 +276,7 @@ class PatternCompiling:
         tenant_id, (kind, key) = contribution.tenant_id, contribution.pattern
         for name in {key, scope_of(key)[1]}:
             for pattern in self.spoken_with(state_key(tenant_id, Pattern(kind, name))):
-                if (tx.get(pattern) or PatternState()).dropped:
+                if (tx.get(pattern) or NOTHING).dropped:
                     yield pattern
 
 

@@ -16,13 +16,7 @@ from hmx_pipeline.compiler.knowledge.rulings import with_ruling
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.compiler.registry import KINDS, is_statement, task_patterns
 from hmx_pipeline.contracts.erasure import ErasureMark, covered
-from hmx_pipeline.contracts.evidence import (
-    Archive,
-    Contribution,
-    EvidenceControl,
-    Pattern,
-    TenantSettings,
-)
+from hmx_pipeline.contracts.evidence import Archive, Contribution, EvidenceControl, Pattern, TenantSettings
 from hmx_pipeline.contracts.fingerprint import Import
 from hmx_pipeline.contracts.headers import traceparent
 from hmx_pipeline.contracts.keys import join_key, partition_of, session_key
@@ -217,7 +211,8 @@ class PatternsFold:
         for key, remembered in news:
             tx.put(key, remembered)
         whole, takes_all = is_whole(own, erased.tenant_id), is_whole(marks, erased.tenant_id)
-        self._compiling.keep_sealed(tx, erased.tenant_id, lambda one: None if whole else one.without(own))
+        if own:
+            self._compiling.keep_sealed(tx, erased.tenant_id, lambda one: None if whole else one.without(own))
         for pattern in self._published(tx, erased.tenant_id):
             state: PatternState = tx.get(pattern)
             left = self._maps.erased.left_after(state.rulings, own) if news else state.rulings
