@@ -1,10 +1,10 @@
 """Prediction of the next action after an error, from what followed earlier errors.
 
-Input: action traces of a tenant's sessions and of the running one. Output: actions with their shares. All counts are
-sums over sessions, so the order of arrival does not matter. The estimate backs off from the most specific circumstances
-(error class and failing verb, then its tool, then the class, then any error) to less specific ones. The session's own
-recoveries count several times. What usually follows the last two actions, and how often this session has done an
-action, raise or lower its share.
+Input: action traces of a tenant's sessions and of the running one, and what habit says comes next (`next_command`).
+Output: actions with their shares. All counts are sums over sessions, so the order of arrival does not matter. The
+estimate backs off from the most specific circumstances (error class and failing verb, then its tool, then the class,
+then any error) to less specific ones. The session's own recoveries count several times. Habit, and how often this
+session has done an action, raise or lower its share.
 """
 
 from collections import Counter, defaultdict
@@ -21,10 +21,10 @@ _OWN_HALF: Final = 5  # actions after which a session's own habits have half of 
 _FLOOR: Final = 0.05
 _ERRORS: Final = 20
 _CLASS: Final = 6
-_PAIR: Final = 20
-_TRIPLE: Final = 10
-_FOLLOWS: Final = 0.2
-"""Exponent of the evidence of what usually follows."""
+_HABIT: Final = 0.4
+"""Exponent of the share that habit gives an action."""
+_UNUSUAL: Final = 1e-4
+"""Added to that share, so that what habit has never seen stays possible."""
 
 
 class RecoveryStep(NamedTuple):
@@ -43,19 +43,13 @@ class AfterErrorCounts:
 
     def __init__(self, sessions: Iterable[Sequence[RecoveryStep]] = ()) -> None:
         self.verbs: Counter[str] = Counter()
-        self.after: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)
-        """Last one or two verbs → verb that followed → count."""
         self.recovered: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)
         """What is known of an error (`_kinds`) → verb that followed → count."""
         for steps in sessions:
             self.learn(steps)
 
     def learn(self, steps: Sequence[RecoveryStep]) -> None:
-        verbs = [done.verb for done in steps if done.verb]
-        self.verbs.update(verbs)
-        for at, then in enumerate(verbs):
-            for last in range(1, min(at, 2) + 1):
-                self.after[tuple(verbs[at - last : at])][then] += 1
+        self.verbs.update(done.verb for done in steps if done.verb)
         for error, then in recoveries(steps):
             for kind in _kinds(error):
                 self.recovered[kind][then] += 1
@@ -84,9 +78,11 @@ def recoveries(steps: Sequence[RecoveryStep]) -> Iterator[tuple[RecoveryStep, st
             waiting.append(done)
 
 
-def advise(counts: AfterErrorCounts, steps: Sequence[RecoveryStep]) -> list[Recommendation]:
-    """Rank what to do after the session's last error, likeliest first, ties by name. Empty if nothing failed or nothing
-    is known."""
+def advise(
+    counts: AfterErrorCounts, steps: Sequence[RecoveryStep], habit: Iterable[Recommendation] = ()
+) -> list[Recommendation]:
+    """Rank what to do after the session's last error, likeliest first, ties by name. `habit` is what would come next
+    whatever the error. Empty if nothing failed or nothing is known."""
     failed = next((done for done in reversed(steps) if done.error is not None), None)
     verbs = [done.verb for done in steps if done.verb]
     vocabulary = sorted(counts.verbs.keys() | set(verbs))
@@ -95,9 +91,8 @@ def advise(counts: AfterErrorCounts, steps: Sequence[RecoveryStep]) -> list[Reco
     total = counts.verbs.total() + _FLOOR * len(vocabulary)
     usual = {verb: (counts.verbs[verb] + _FLOOR) / total for verb in vocabulary}
     likely = _after_error(counts, failed, steps, usual)
-    following = _shares(counts.after.get(tuple(verbs[-1:])), usual, _PAIR)
-    following = _shares(counts.after.get(tuple(verbs[-2:])) if len(verbs) > 1 else None, following, _TRIPLE)
-    scores = {verb: likely[verb] * (following[verb] / usual[verb]) ** _FOLLOWS for verb in vocabulary}
+    expected = dict(habit)
+    scores = {verb: likely[verb] * (expected.get(verb, 0.0) + _UNUSUAL) ** _HABIT for verb in vocabulary}
     sum_of_scores = sum(scores.values())
     own, say = Counter(verbs), _OWN * len(verbs) / (len(verbs) + _OWN_HALF)
     shares = (
@@ -126,7 +121,7 @@ def _kinds(error: RecoveryStep) -> list[Circumstances]:
     return [(), (kind,), (kind, "tool", tool_of(error.verb) if error.verb else ""), (kind, "verb", error.verb)]
 
 
-def _shares(seen: Mapping[str, int] | None, expected: Mapping[str, float], trust: int) -> Mapping[str, float]:
+def _shares(seen: Mapping[str, int], expected: Mapping[str, float], trust: int) -> Mapping[str, float]:
     """Smooth counts towards the expected shares, which weigh as much as `trust` observations."""
     if not seen:
         return expected

@@ -70,10 +70,9 @@ def _steps(
 ) -> tuple[AdvisedStep, ...]:
     course = course_so_far(question, session)
     found = tuple(one.source for one in done)
+    advised = next_command(joined(((_habits(one), weight) for one, weight in _sessions(done)), course), course)
     if failure(course) is not None:
-        advised = next_after_error.advise(_recoveries(found), next_after_error.steps_of(course))
-    else:
-        advised = next_command(joined(((_habits(one), weight) for one, weight in _sessions(done)), course), course)
+        advised = next_after_error.advise(_recoveries(found), next_after_error.steps_of(course), advised)
     kept = [one for one in advised[:STEPS] if one.share >= LEAST]
     return tuple(AdvisedStep(one.verb, one.share, source) for one in kept if (source := _first(found, one)))
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmx_pipeline.advice.action_traces import under_way
+from hmx_pipeline.advice.action_traces import Recommendation, under_way
 from hmx_pipeline.advice.next_after_error import AfterErrorCounts, RecoveryStep, advise, recoveries, steps_of
 from hmx_pipeline.contracts.event_types import Role
 from tests.support.segments import Script
@@ -35,6 +35,12 @@ def test_an_error_class_that_is_new_is_judged_by_what_is_known_of_errors() -> No
 def test_what_helped_in_this_session_weighs_more_than_what_helped_elsewhere() -> None:
     counts = AfterErrorCounts([[RED, EDIT]] * 2)
     assert advise(counts, [RED, READ, RED, READ, RED])[0].verb == "read"
+
+
+def test_of_what_helped_as_often_the_more_usual_comes_first() -> None:
+    counts = AfterErrorCounts([[RED, EDIT], [RED, READ]] * 4)
+    assert advise(counts, [RED])[0].verb == "edit"
+    assert advise(counts, [RED], [Recommendation("read", 0.6), Recommendation("edit", 0.1)])[0].verb == "read"
 
 
 def test_says_nothing_where_nothing_failed_or_nothing_is_known() -> None:
