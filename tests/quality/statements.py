@@ -11,13 +11,13 @@ nobody has read counts as not.
 
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from unittest.mock import patch
 
 from hmx_pipeline.compiler.knowledge import classifier
 from hmx_pipeline.compiler.knowledge.claims import Claim, claims
 from hmx_pipeline.contracts.knowledge import Memory
+from tests.quality.corrections import says_what_to_do
 from tests.quality.figures import Bar, Case, Figure, mean
 from tests.quality.sessions import Sessions
 from tests.quality.train_statements import (
@@ -46,8 +46,6 @@ _FACTS: Final = (Bar(least=0.4), Bar(least=0.8))
 _FACT: Final = 0
 """A sentence that scores as much is taken for a fact where the classifier is asked alone."""
 _ALARMS: Final = Bar(most=0.01)
-_READ: Final = Path(__file__).with_name("corrections_read.txt")
-"""A line a text: the beginning of its SHA-256, and whether it says what to do differently."""
 _read = cast("Callable[[str, str], tuple[Claim, ...]]", cast("Any", claims).__wrapped__)
 """Not as remembered: the weights change."""
 
@@ -168,6 +166,5 @@ def _of_corrections(sessions: Sessions) -> Figure:
             for said in one.body["said"]
         }
     )
-    verdicts = dict(line.split() for line in _READ.read_text("utf-8").splitlines())
-    cases = [Case(text, float(verdicts.get(sha256(text.encode()).hexdigest()[:12]) == "yes")) for text in kept]
+    cases = [Case(text, float(says_what_to_do(text))) for text in kept]
     return mean(_TASK, "corrections", "say what to do", cases or [Case("", 0.0)], None, f"n = {len(kept)}")

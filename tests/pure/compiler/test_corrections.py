@@ -215,7 +215,7 @@ def test_late_feedback_on_a_closed_segment_is_a_correction_too() -> None:
         "hidden tests: not resolved", "not helpful", "Wrong answer.", "rating: bad", "too slow.", "👎", "no",
         "nicht hilfreich", "please continue",
         "No es útil", "役に立ちません。", "没有帮助", "what are you doing...??", "Exit code 1\nFAIL TestTotals",
-        "You also said above:\n> the totals are done",
+        "You also said above:\n> the totals are done", "what does the linter say now?", "was macht der Branch da?",
     ],
 )  # fmt: skip
 def test_a_verdict_that_does_not_say_what_to_do_is_no_correction(comment: str) -> None:
@@ -229,6 +229,9 @@ def test_a_verdict_that_does_not_say_what_to_do_is_no_correction(comment: str) -
     [
         "not helpful: rebase on main first", "Wrong. Use a branch.", "can't we use a branch instead?",
         "Falsch, nimm einen Branch", "ブランチを使ってください。", "用分支，不要直接推送",
+        "any chance of one branch for all of it?", "should this go to a branch first?", "on the same branch, yeah?",
+        "Sollte das nicht auf einen Branch?", "¿No debería ir a una rama?", "Il n'y a pas un moyen plus simple ?",
+        "Não deveria ir para um branch?", "もっと簡単な方法はありますか？", "有没有办法先合并？",
     ],
 )  # fmt: skip
 def test_feedback_that_says_what_to_do_differently_is_a_correction(comment: str) -> None:
