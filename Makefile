@@ -42,7 +42,7 @@ mine: venv  ## import your coding agent's transcripts, and show up to ten useful
 	@$(BIN)/hmx mine $(TRANSCRIPTS)
 
 test: lint  ## lint, then the default test suite on a real Kafka and Redis that it starts and stops itself
-	@$(BIN)/python -m pytest $(BOUNDED) $(SIDE_BY_SIDE) 3  # most tests with servers wait more than they compute
+	@$(BIN)/python -m pytest $(BOUNDED) $(SIDE_BY_SIDE) 5  # most tests with servers wait more than they compute
 
 check: lint  ## lint, types, import contracts and the quick pure tests: under two minutes on two cores
 	@$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 $(QUICK)

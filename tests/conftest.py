@@ -1,4 +1,4 @@
-"""What every test may ask for: a running Kafka and Redis, one of each for every process that runs tests."""
+"""What every test may ask for: a running Kafka, one for all processes that run tests, and a Redis of each."""
 
 import os
 import signal
@@ -24,13 +24,14 @@ settings.register_profile("suite", settings.get_profile("patient"), max_examples
 settings.register_profile("thorough", settings.get_profile("patient"), max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
-FIRST_PORT, PORTS_EACH = 10_000, 2_500
+FIRST_PORT, PROCESSES, PORTS_EACH = 10_000, 5, 2_000
 SECONDS = "hmx/seconds"
 LONGEST = {
-    "tests/crash/test_short_seed.py", "tests/journey/test_demo.py", "tests/journey/test_secured.py",
-    "tests/journey/test_wheel.py", "tests/crash/test_outages.py",
+    "tests/crash/test_short_seed.py", "tests/journey/test_secured.py", "tests/stack/test_redis_damage.py",
+    "tests/stack/test_grow.py", "tests/verifier/test_against_the_stages.py",
+    "tests/verifier/test_erasures_and_rulings.py",
 }  # fmt: skip
-"""Where none was measured yet, as in a fresh clone: a minute and more each, some of them on servers of their own."""
+"""Where none was measured yet, as in a fresh clone: about a minute and more each."""
 _handlers: dict[signal.Signals, Any] = {}
 _outcomes: dict[str, str] = {}
 _seconds: dict[str, float] = {}
@@ -49,7 +50,7 @@ def _keep_to_own_ports(worker: str) -> None:
     """Processes that run tests side by side, `gw0` and so on, choose from different ranges; and none of them from that
     of the stacks that tests start as processes."""
     if worker:
-        ports.LOWEST = FIRST_PORT + PORTS_EACH * (int(worker.removeprefix("gw")) % 4)
+        ports.LOWEST = FIRST_PORT + PORTS_EACH * (int(worker.removeprefix("gw")) % PROCESSES)
         ports.HIGHEST = ports.LOWEST + PORTS_EACH - 1
 
 
@@ -113,8 +114,9 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def servers(state_folder: Path) -> Iterator[Servers]:
-    with running_servers(state_folder) as running:
+def servers(state_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    with running_servers(state_folder, None if alone else tmp_path_factory.getbasetemp().parent) as running:
         yield running
 
 

@@ -1,35 +1,19 @@
-"""Servers and processes that go away: a clear message, not ready meanwhile, no crash loop, and nothing lost."""
+"""Servers that go away: a clear message, not ready meanwhile, and no crash loop."""
 
 import os
-import random
 import re
 import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
-import orjson
-import pytest
-
-from hmx_pipeline.audit.pipeline_conservation import verify
-from hmx_pipeline.cli.wait import wait_for_all
-from hmx_pipeline.kafka.publisher import publish
-from hmx_pipeline.kafka.topic_files import KafkaUnreachableError
 from hmx_pipeline.local.stack import Stack
 from hmx_pipeline.local.state import read_stack
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.fetch import Store
-from tests.support.inprocess import artifacts_of, law_five
 from tests.support.pipeline import Pipeline, new_settings, running
-from tests.support.sessions import interleaved, session
-from tests.support.topics import active_artifacts
 from tests.support.waiting import until
-
-SESSIONS = [session(number) for number in range(40)]
 
 
 def answer(url: str) -> tuple[int, str]:
@@ -42,56 +26,11 @@ def answer(url: str) -> tuple[int, str]:
         return 0, str(error)
 
 
-@pytest.fixture
-def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    with Stack(tmp_path / "state", pipeline=True, keep=False) as running_stack:
-        for name, value in running_stack.environment.items():
-            monkeypatch.setenv(name, value)
-        yield running_stack
-
-
-def kill(stack: Stack, name: str) -> None:
-    """Once it runs, if it is just being started again."""
-    until(lambda: pid(stack, name) is not None, f"{name} runs")
-    number = pid(stack, name)
-    assert number is not None, f"{name} has just ended"
-    os.kill(number, signal.SIGKILL)
-
-
 def pid(stack: Stack, name: str) -> int | None:
     described = read_stack(stack.state)
     assert described is not None
     running_as: int | None = described["components"][name]["pid"]
     return running_as
-
-
-def publish_once_kafka_answers(lines: Sequence[bytes], settings: Settings) -> None:
-    """`publish` asks only for so long whether Kafka is there; nothing was sent when it gives up."""
-    for _ in range(5):
-        with suppress(KafkaUnreachableError):
-            assert publish(lines, settings).complete
-            return
-    raise AssertionError("Kafka does not come back")
-
-
-def test_whatever_is_killed_comes_back_and_nothing_is_lost_or_doubled(stack: Stack) -> None:
-    settings = Settings.load(stack.environment)
-    lines = [orjson.dumps(event) for event in interleaved(SESSIONS, 11)]
-    victims = ["worker", "redis", "materialiser", "kafka-1", "service", "worker"]
-    random.Random(11).shuffle(victims)
-    size = -(-len(lines) // len(victims))
-    for n, victim in enumerate(victims):
-        publish_once_kafka_answers(lines[n * size : (n + 1) * size], settings)
-        kill(stack, victim)
-        time.sleep(1)
-    until(lambda: all(answer(f"http://127.0.0.1:{port}/readyz")[0] == 200 for port in ports(settings)))
-    wait_for_all(settings)
-    report = verify(settings)
-    assert report.conserved, report.faults
-    expected = law_five(artifacts_of(interleaved(SESSIONS, 0)))
-    assert active_artifacts(settings) == expected
-    held = Store.open(settings).list_artifacts("acme", status="active", limit=100)
-    assert sorted(a["title"] for a in held.artifacts) == sorted(row[2] for row in expected)
 
 
 def ports(settings: Settings) -> list[int]:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hmx_pipeline.local.process import SHIM, Component
+from tests.support import forked
+from tests.support.forked import PROGRAM, Forked
 
 LOOK_S = 0.05
 BACKOFF_S = 0.5
@@ -27,10 +29,11 @@ class HarnessError(Exception):
 
 
 class Child:
-    def __init__(self, component: Component, log: Path) -> None:
+    def __init__(self, component: Component, log: Path, *, forks: bool = False) -> None:
         self.component = component
         self.log = log
-        self.popen: subprocess.Popen[bytes] | None = None
+        self._forks = forks and component.argv[: 1 + len(PROGRAM)] == (sys.executable, *PROGRAM)
+        self.popen: subprocess.Popen[bytes] | Forked | None = None
         self.due = 0.0
         """When it starts next; infinity keeps it down."""
         self.asked = False
@@ -57,25 +60,30 @@ class Child:
             self.popen.send_signal(number)
 
     def _spawn(self) -> None:
+        given = {**os.environ, **self.component.env}
         with self.log.open("ab") as log:
             log.write(f"--- started at {time.strftime('%X')}\n".encode())
             log.flush()
-            self.popen = subprocess.Popen(
-                [sys.executable, "-S", "-E", str(SHIM), str(os.getpid()), *self.component.argv],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **self.component.env},
-                start_new_session=True,  # ^C is the harness's to handle
-            )
+            if self._forks:
+                self.popen = forked.start(self.component.argv[1 + len(PROGRAM) :], given, self.log)
+            else:
+                self.popen = subprocess.Popen(
+                    [sys.executable, "-S", "-E", str(SHIM), str(os.getpid()), *self.component.argv],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=given,
+                    start_new_session=True,  # ^C is the harness's to handle
+                )
         self.asked, self.due, self.kill_at = False, 0.0, FOREVER
 
 
 class Fleet:
     """One thread starts and watches: Linux ties a child's life to the thread that started it."""
 
-    def __init__(self, logs: Path) -> None:
-        self._logs = logs
+    def __init__(self, logs: Path, *, forks: bool = False) -> None:
+        """`forks`: the pipeline's processes start without their imports."""
+        self._logs, self._forks = logs, forks
         self._children: dict[str, Child] = {}
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -87,7 +95,9 @@ class Fleet:
     def start(self, components: Iterable[Component]) -> None:
         with self._lock:
             for component in components:
-                self._children[component.name] = Child(component, self._logs / f"{component.name}.log")
+                self._children[component.name] = Child(
+                    component, self._logs / f"{component.name}.log", forks=self._forks
+                )
 
     def names(self, kind: str) -> list[str]:
         """`worker` finds `worker-1` and `worker-2`."""

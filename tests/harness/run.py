@@ -51,10 +51,16 @@ class Plan:
     """Whether the log grows to more partitions at the end."""
     fault_s: float = 12.0
     """What a fault is expected to take; the events are spread over all of them."""
+    slowest: float = SLOWEST
+    """Events a second at least."""
+    partitions: int | None = None
+    """Of each topic; None: as the topic files say."""
+    forks: bool = False
+    """Whether processes start without their imports."""
 
     def rate(self, sent: int, faults: int) -> float:
         """Events a second, so that they last as long as so many faults."""
-        return min(FASTEST, max(SLOWEST, (self.events - sent) / (faults * self.fault_s + 1.0)))
+        return min(FASTEST, max(self.slowest, (self.events - sent) / (faults * self.fault_s + 1.0)))
 
 
 @dataclass
@@ -91,7 +97,7 @@ def _finite(row: dict[str, Any]) -> dict[str, Any]:
 
 def run(plan: Plan, say: Say, progress: Progress = lambda _: None) -> Result:
     began = time.monotonic()
-    site = Site(plan.folder, say, guarded=plan.guarded)
+    site = Site(plan.folder, say, guarded=plan.guarded, partitions=plan.partitions, forks=plan.forks)
     kinds = schedule(plan.seed, plan.faults, plan.only, clocks=site.clocks.available)
     result = Result(plan, [Row(number, kind) for number, kind in enumerate(kinds, start=1)])
     result.left_out = [] if site.clocks.available else sorted(CLOCKS)
@@ -153,7 +159,7 @@ def _strike_all(crash: Crash, result: Result, say: Say) -> None:
         dice = random.Random(f"{result.plan.seed}/{row.number}")
         slower = min(1.0, BEHIND_S / crash.undisturbed())
         rate = result.plan.rate(crash.traffic.sent, result.plan.faults - row.number + 1)
-        crash.traffic.rate = row.rate = round(max(SLOWEST, slower * rate), 1)
+        crash.traffic.rate = row.rate = round(max(result.plan.slowest, slower * rate), 1)
         time.sleep(dice.uniform(*CALM_S))
         row.at_s = round(time.monotonic() - began, 1)
         crash.row = row

@@ -34,13 +34,23 @@ ANSWER_S = 10.0
 
 
 class Site:
-    def __init__(self, folder: Path, progress: Callable[[str], None], *, guarded: bool = False) -> None:
-        """`guarded`: each process logs in over TLS as a user of its own, with the rights that it needs."""
+    def __init__(
+        self,
+        folder: Path,
+        progress: Callable[[str], None],
+        *,
+        guarded: bool = False,
+        partitions: int | None = None,
+        forks: bool = False,
+    ) -> None:
+        """`guarded`: each process logs in over TLS as a user of its own, with the rights that it needs. `partitions` of
+        each topic: None as the topic files say. `forks`: processes start without their imports, and keep their clocks.
+        """
         shutil.rmtree(folder, ignore_errors=True)
         self.folder, self.logs = folder, folder / "logs"
         self.logs.mkdir(parents=True)
         self.clocks = Clocks(folder)
-        self._progress = progress
+        self._progress, self._forks = progress, forks
         self._guarded = secured(folder, BROKERS) if guarded else None
         brokers = self._guarded.brokers if self._guarded else kafka(folder / "kafka", BROKERS, progress)
         memory = redis(folder / "redis")
@@ -55,15 +65,16 @@ class Site:
             archive_s=ARCHIVE_S,
         )
         self.partitions = 0
+        self._wanted = partitions
         self.service_url = ""
-        self.fleet = Fleet(self.logs)
+        self.fleet = Fleet(self.logs, forks=forks)
 
     def start(self) -> None:
         """Returns when all of it is ready."""
         self._progress("starting brokers and Redis")
         self.fleet.start(self._servers)
         self.fleet.await_ready()
-        create_topics(self.settings, partitions=None)
+        create_topics(self.settings, self._wanted)
         for process in COMMANDS if self._guarded else ():
             self._guarded.set_password(process, self.settings.control_key)
             self._guarded.allow(process, rights(process, self.settings.topic_prefix))
@@ -139,5 +150,7 @@ class Site:
         )
 
     def _timed(self, component: Component) -> Component:
-        """Its clock can be shifted."""
+        """Its clock can be shifted, unless it is a fork: only a start loads what shifts it."""
+        if self._forks:
+            return component
         return replace(component, env={**component.env, **self.clocks.environment(component.name)})

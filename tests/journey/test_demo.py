@@ -103,16 +103,6 @@ def test_interrupted_it_stops_all_that_it_has_started(tmp_path: Path, asked: sig
     assert_nothing_is_left(tmp_path)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
-def test_where_something_does_not_start_it_says_so_and_stops_the_rest(tmp_path: Path) -> None:
-    """After Kafka and Redis, a process that refuses a setting which only it reads."""
-    demo = start(tmp_path, HMX_SEMANTIC=str(tmp_path / "no model"))
-    _, err = demo.communicate(timeout=READY_S)
-    assert demo.returncode == 1
-    assert "does not start" in err
-    assert_nothing_is_left(tmp_path)
-
-
 def test_a_setting_that_cannot_be_is_refused_before_anything_starts(tmp_path: Path) -> None:
     demo = start(tmp_path, HMX_WINDOW_MS="soon")
     _, err = demo.communicate(timeout=READY_S)

@@ -29,23 +29,13 @@ from tests.verifier import check as check_topics
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONERS = ("murmur2_random", "random")
 FORGED = (REROUTED_FROM, b"0:0:0123456789abcdef")
-ROWS = pytest.mark.requirement(
-    "E-05", "E-08", "E-24", "E-25", "E-26", "E-28", "E-30", "X03", "X04", "X29", "Y01", "Y11", "Y12", "Y13", "Y14",
-    "Y17",
-)  # fmt: skip
-
-
-@ROWS
-def test_traffic_has_the_outcomes_and_the_order_of_the_specification(kafka: str, tmp_path: Path) -> None:
-    settings = new_settings(kafka)
-    sent = [record for record in traffic(1, 700, 8, long=2) if record.at < 15_000]
-    check(settings, tmp_path, sent, kills=1)
 
 
 @pytest.mark.slow
-@ROWS
 @pytest.mark.parametrize(("ordering", "sessions", "seconds"), [("eager", 15_000, 130), ("strict", 3_000, 30)])
-def test_much_traffic_has_them_too(kafka: str, tmp_path: Path, ordering: str, sessions: int, seconds: int) -> None:
+def test_much_traffic_has_the_outcomes_and_the_order_of_the_specification(
+    kafka: str, tmp_path: Path, ordering: str, sessions: int, seconds: int
+) -> None:
     settings = new_settings(kafka, ordering=ordering)
     sent = [record for record in traffic(2, sessions, seconds, long=20) if record.at < (seconds + 20) * 1_000]
     check(settings, tmp_path, sent, kills=2)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,7 +28,8 @@ from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, reachable
 from hmx_pipeline.store.atomic_blocks import connect as connect_redis
 from hmx_pipeline.topology import ARTIFACTS, EPISODES, EVENTS, EVIDENCE
 from hmx_pipeline.worker.credentials import credentials
-from tests.support.pipeline import Pipeline, create_topics, environment, new_settings
+from tests.support.own_command import hmx
+from tests.support.pipeline import Pipeline, create_topics, new_settings
 from tests.support.records import event
 from tests.support.secured import PLAIN_PASSWORD, SecuredKafka, TlsFront, Tokens, running
 
@@ -78,12 +77,6 @@ def pipeline(settings: Settings, tmp_path: Path) -> Iterator[Pipeline]:
     made.stop_all()
 
 
-def hmx(settings: Settings, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hmx_pipeline.cli", *words], env=environment(settings), capture_output=True, text=True
-    )
-
-
 def await_true(what: Callable[[], Any], seconds: float = WAIT_S) -> None:
     deadline = time.monotonic() + seconds
     while not what():
@@ -111,7 +104,7 @@ def test_the_rights_that_acls_prints_are_enough(
     lines.write_text("".join(json.dumps(one) + "\n" for n in range(4) for one in session(f"s-{n}")) + "no event\n")
     start(pipeline, secured, *RUNNING)
     published = hmx(as_user(settings, secured, "publisher"), "publish", str(lines))
-    assert published.returncode == 0, published.stderr
+    assert published.exit_code == 0, published.output
     with httpx.Client(base_url=settings.service_url, headers={"X-HMX-Tenant": "acme"}, timeout=WAIT_S) as client:
         assert client.post("/v1/hmx/events", json=session("s-http")).status_code < 300
         assert client.post("/v1/learn", json={}).status_code == 200
@@ -122,7 +115,7 @@ def test_the_rights_that_acls_prints_are_enough(
 
     def does(*words: str) -> None:
         done = hmx(operator, *words)
-        assert done.returncode == 0, (words, done.stdout, done.stderr)
+        assert done.exit_code == 0, (words, done.output, done.exception)
 
     for words in (["verify"], ["replay", "--from-start", "--compare"], ["dlq"], ["dlq", "replay", "--yes"]):
         does(*words)
@@ -209,8 +202,11 @@ def test_who_may_not_publish_is_told_so(secured: SecuredKafka, settings: Setting
     secured.forbid("publisher", wanted)
     secured.allow("publisher", [one._replace(operations=("Describe",)) for one in wanted])
     done = hmx(as_user(settings, secured, "publisher"), "publish", str(lines))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"does not grant this publisher Write on topic {settings.topic_prefix}{EVENTS}" in done.stderr
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert (
+        f"does not grant this publisher Write on topic {settings.topic_prefix}{EVENTS}"
+        in f"{done.stderr} {done.exception}"
+    )
 
 
 # the ways in
@@ -400,7 +396,7 @@ def test_a_right_that_is_taken_from_a_running_worker_is_named(
     start(pipeline, secured, "worker")
     taken = [one for one in rights("worker", settings.topic_prefix) if one.name.endswith(EPISODES)]
     secured.forbid("worker", taken)
-    assert hmx(as_user(settings, secured, "publisher"), "publish", str(lines)).returncode == 0
+    assert hmx(as_user(settings, secured, "publisher"), "publish", str(lines)).exit_code == 0
     await_true(lambda: pipeline.processes["worker"].poll() is not None)
     assert pipeline.processes["worker"].returncode == 5
     assert "Kafka grants too few rights on a topic" in pipeline.log("worker")

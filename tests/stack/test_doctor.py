@@ -56,12 +56,12 @@ def test_where_all_is_well_it_says_so_and_where_topics_lack_how_to_make_them(
 ) -> None:
     ((check, told, mend),) = wrong(doctor())
     assert (check, told, mend) == ("topics", "10 of 10 are missing", "hmx topics apply")
-    create_topics(settings, partitions=None)
+    create_topics(settings)
     assert wrong(doctor()) == []
 
 
 def test_a_topic_with_another_setting_is_named(doctor: Doctor, settings: Settings) -> None:
-    create_topics(settings, partitions=None)
+    create_topics(settings)
     name = settings.topic_prefix + EVENTS
     entry = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
     admin = connect(settings.require_kafka())
@@ -77,7 +77,7 @@ def test_a_state_topic_of_an_earlier_release_is_named_and_mended_by_the_command_
     doctor: Doctor, settings: Settings
 ) -> None:
     """It had no bound, so receipts of erasures knew no day on which the last copy goes."""
-    create_topics(settings, partitions=None)
+    create_topics(settings)
     name = settings.topic_prefix + SESSION_STATE
     entry = ConfigEntry("max.compaction.lag.ms", None, incremental_operation=AlterConfigOpType.DELETE)
     topic = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
@@ -92,7 +92,7 @@ def test_a_state_topic_of_an_earlier_release_is_named_and_mended_by_the_command_
 
 
 def test_a_redis_that_evicts_is_named(doctor: Doctor, settings: Settings) -> None:
-    create_topics(settings, partitions=None)
+    create_topics(settings)
     client = connect_redis(settings.redis_url)
     client.config_set("maxmemory-policy", "allkeys-lru")
     try:
@@ -137,7 +137,7 @@ def test_beside_the_stack_of_the_folder_another_address_of_kafka_is_the_mistake(
 def test_beside_the_stack_of_the_folder_a_port_that_is_given_is_looked_at(
     doctor: Doctor, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create_topics(settings, partitions=None)
+    create_topics(settings)
     health = {"worker": f"http://127.0.0.1:{settings.worker_port}"}
     monkeypatch.setattr("hmx_pipeline.cli.doctor.local.status", lambda _: {"health": health})
     ports = settings.worker_port, settings.service_port
@@ -182,7 +182,7 @@ def test_all_wrong_settings_are_named_at_once(doctor: Doctor, tmp_path: Path) ->
 
 
 def test_a_misspelt_variable_and_a_port_in_use_are_named(doctor: Doctor, settings: Settings) -> None:
-    create_topics(settings, partitions=None)
+    create_topics(settings)
     with closing(socket.create_server((settings.host, settings.worker_port))):
         said = wrong(doctor(HMX_REDSI_URL="redis://localhost", HMX_KAFKA_BOOSTRAP="localhost"))
     assert [mend for _, _, mend in said] == [
@@ -194,7 +194,7 @@ def test_a_misspelt_variable_and_a_port_in_use_are_named(doctor: Doctor, setting
 
 
 def test_an_issuer_whose_keys_cannot_be_had_is_named(doctor: Doctor, settings: Settings) -> None:
-    create_topics(settings, partitions=None)
+    create_topics(settings)
     with serving_keys() as issuer:
         given = {"HMX_JWT_ISSUER": issuer.issuer, "HMX_JWT_AUDIENCE": AUDIENCE}
         assert wrong(doctor(**given)) == []
@@ -210,7 +210,7 @@ def test_an_issuer_whose_keys_cannot_be_had_is_named(doctor: Doctor, settings: S
 def test_a_certificate_is_named_before_it_expires(
     doctor: Doctor, settings: Settings, tmp_path: Path, days: float, says: str
 ) -> None:
-    create_topics(settings, partitions=None)
+    create_topics(settings)
     file, key = certificate(tmp_path, days)
     said = wrong(doctor(HMX_TLS_CERTIFICATE=file, HMX_TLS_KEY=key))
     assert [says in told for _, told, _ in said] == ([True] if says else [])

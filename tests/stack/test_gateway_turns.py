@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from hmx_pipeline.doors import openai_chat
-from hmx_pipeline.service import openai_routes
+from hmx_pipeline.service import event_log, openai_routes
 from tests.support.pipeline import new_settings
 from tests.support.service import serving
 
@@ -94,8 +94,10 @@ def one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def gateway(url: str) -> Iterator[httpx.Client]:
-    with serving(new_settings("127.0.0.1:1", "redis://127.0.0.1:1", openai_upstream=url)) as service:
-        yield service
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_log, "ACKNOWLEDGED_MS", 500)  # what is recorded finds no Kafka, and the end waits for it
+        with serving(new_settings("127.0.0.1:1", "redis://127.0.0.1:1", openai_upstream=url)) as service:
+            yield service
 
 
 def asked(service: httpx.Client) -> http.client.HTTPConnection:

@@ -20,8 +20,9 @@ from hmx_pipeline.local.kafka import kafka as kafka_servers
 from hmx_pipeline.local.ports import free_ports, same_ports
 from hmx_pipeline.local.process import Component, Process, StackError, State
 from hmx_pipeline.local.stack import AlreadyUpError, Stack, down, status, up
-from hmx_pipeline.local.state import control_key, read_stack
+from hmx_pipeline.local.state import control_key
 from hmx_pipeline.local.supervisor import Supervisor
+from tests.journey.test_demo import processes_of
 from tests.support.waiting import until
 
 SLEEP = ("sleep", "1000")
@@ -215,7 +216,12 @@ def test_servers_serve_and_a_killed_broker_comes_back_with_its_data(tmp_path: Pa
     assert status(tmp_path) is None
 
 
-def test_two_state_folders_side_by_side(states: tuple[Path, Path]) -> None:
+def test_two_state_folders_side_by_side_whose_data_outlives_a_stop(states: tuple[Path, Path]) -> None:
+    """And a small stack gives Kafka a quarter of the heap."""
+
+    def words(described: dict[str, Any] | None) -> list[bytes]:
+        return Path(f"/proc/{(described or {})['components']['kafka-1']['pid']}/cmdline").read_bytes().split(b"\0")
+
     one, two = states
     first, second = up(one, pipeline=False), up(two, pipeline=False)
     assert first["kafka_bootstrap"] != second["kafka_bootstrap"]
@@ -226,6 +232,7 @@ def test_two_state_folders_side_by_side(states: tuple[Path, Path]) -> None:
         up(one, pipeline=False)
     admin = AdminClient({"bootstrap.servers": first["kafka_bootstrap"]})
     admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result()
+    large = words(first)
 
     assert down(one)
     assert not any(running(pid) for pid in pids(first))
@@ -233,6 +240,10 @@ def test_two_state_folders_side_by_side(states: tuple[Path, Path]) -> None:
     assert (one / "kafka" / "kafka-1" / ".kafka_cleanshutdown").exists(), "the broker was given the time to stop"
     assert status(one) is None
     assert not down(one)
+    assert b"-Xmx128m" not in large
+    with Stack(one, small=True) as stack:
+        assert b"-Xmx128m" in words(status(one))
+        assert "kept" in AdminClient({"bootstrap.servers": stack.kafka_bootstrap}).list_topics(timeout=PATIENCE).topics
 
     os.kill(second["pid"], signal.SIGKILL)
     until(lambda: not any(running(pid) for pid in pids(second)), "the killed supervisor's children have ended")
@@ -240,22 +251,34 @@ def test_two_state_folders_side_by_side(states: tuple[Path, Path]) -> None:
     assert not down(two)
 
 
-def test_data_outlives_a_stop_but_not_a_fresh_start_and_a_small_stack_gives_kafka_a_quarter_of_the_heap(
-    tmp_path: Path, own_servers: None
+def test_a_fresh_start_forgets_what_was_kept(
+    tmp_path: Path, own_servers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def topics(*, create: bool = False, **how: bool) -> set[str]:
-        with Stack(tmp_path, **how) as stack:  # type: ignore[arg-type]
-            admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
-            if create:
-                admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result()
-            pid = (read_stack(tmp_path) or {})["components"]["kafka-1"]["pid"]
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            assert (b"-Xmx128m" in words) == how.get("small", False)
-            return set(admin.list_topics(timeout=PATIENCE).topics)
+    monkeypatch.setenv("HMX_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    kept = tmp_path / "kafka" / "kept"
+    kept.parent.mkdir()
+    kept.touch()
+    with Stack(tmp_path):
+        assert kept.exists()
+    with Stack(tmp_path, fresh=True):
+        assert not kept.exists()
 
-    topics(create=True)
-    assert "kept" in topics(small=True)
-    assert "kept" not in topics(fresh=True)
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+def test_where_a_process_does_not_start_the_rest_is_stopped(
+    tmp_path: Path, own_servers: None, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After Redis and the topics, one that refuses a setting which only it reads."""
+    given = {
+        "KAFKA_BOOTSTRAP": kafka,
+        "TOPIC_PREFIX": f"t{uuid.uuid4().hex[:8]}.",
+        "SEMANTIC": str(tmp_path / "no model"),
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"HMX_{name}", value)
+    with pytest.raises(StackError, match="does not start"):
+        Stack(tmp_path, pipeline=True, keep=False).start()
+    assert processes_of(tmp_path) == []
 
 
 @pytest.mark.slow

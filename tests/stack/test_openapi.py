@@ -95,7 +95,7 @@ def test_every_answer_is_documented(asked: Asked, session: requests.Session, nam
     modes = schemathesis.GenerationMode
 
     @settings(
-        max_examples=20,
+        max_examples=settings().max_examples // 4,
         derandomize=True,
         database=None,
         deadline=None,

@@ -109,6 +109,7 @@ def running(settings: Settings) -> Iterator[Materialiser]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("materialiser.CHECK_S", "materialiser.QUIET_CHECK_S", "partition_reader.POLL_S"):
             patch.setattr(f"hmx_pipeline.store.{name}", 0.1)
+        patch.setattr("hmx_pipeline.store.materialiser.BACKOFF_S", (0.1, 0.5))
         thread.start()
         try:
             yield materialiser

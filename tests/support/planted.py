@@ -81,7 +81,7 @@ class Verified:
 def at_rest(kafka: str, redis_url: str, logs: Path) -> Iterator[Verified]:
     settings = new_settings(kafka, redis_url, window_ms=WINDOW_MS)
     with running(settings, logs, "worker", "materialiser", partitions=PARTITIONS):
-        events: list[Any] = interleaved([session(n) for n in range(28)], 1)
+        events: list[Any] = interleaved([session(n) for n in range(20)], 1)
         events += [*said("known", "We use Redis."), *said("also", "Our database is Postgres.", "We use Kafka.", at=1)]
         events += said("later", "Our database is MySQL.", at=2)
         for part in (events[: len(events) // 2], events[len(events) // 2 :] + oddities()):

@@ -1,5 +1,6 @@
 """The Kafka and Redis that tests run on, wherever they come from: given addresses, containers, or the local stack."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -7,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from hmx_pipeline.local.ports import free_ports
 from hmx_pipeline.local.stack import Stack
@@ -22,16 +25,46 @@ class Servers:
 
 
 @contextmanager
-def servers(state: Path) -> Iterator[Servers]:
-    """Running servers; what was started for them is stopped and its data thrown away."""
+def servers(state: Path, together: Path | None = None) -> Iterator[Servers]:
+    """Running servers; what was started for them is stopped and its data thrown away. Processes that run tests side by
+    side name a folder, `together`, and have one local Kafka: each one more costs a start and what an idle one computes.
+    """
     given = os.environ.get("HMX_KAFKA_BOOTSTRAP") and os.environ.get("HMX_REDIS_URL")
     variant = os.environ.get(REDIS_VARIANT) or None
     if not given and not variant and docker_answers():
         with containers(state) as running:
             yield running
-    else:
+    elif together is None:
         with Stack(state, keep=False, redis_server=variant) as stack:
             yield Servers(stack.kafka_bootstrap, stack.redis_url)
+    else:
+        with one_kafka(Stack(state, keep=False, redis_server=variant), together) as running:
+            yield running
+
+
+@contextmanager
+def one_kafka(stack: Stack, folder: Path) -> Iterator[Servers]:
+    """Who asks first starts it, and stops it once nobody else uses it. Each has a Redis of its own."""
+    address = folder / "kafka"
+    with (
+        (folder / "starts").open("w") as starts,
+        (folder / "uses").open("w") as uses,
+        pytest.MonkeyPatch.context() as env,
+    ):
+        fcntl.flock(starts, fcntl.LOCK_EX)
+        if not (first := not address.exists()):
+            env.setenv("HMX_KAFKA_BOOTSTRAP", address.read_text())
+        fcntl.flock(uses, fcntl.LOCK_SH)
+        with stack:
+            env.undo()
+            address.write_text(stack.kafka_bootstrap)
+            fcntl.flock(starts, fcntl.LOCK_UN)
+            yield Servers(stack.kafka_bootstrap, stack.redis_url)
+            if first:
+                fcntl.flock(starts, fcntl.LOCK_EX)
+                address.unlink()  # whoever comes from now on starts another
+                fcntl.flock(starts, fcntl.LOCK_UN)
+                fcntl.flock(uses, fcntl.LOCK_EX)
 
 
 def docker_answers() -> bool:

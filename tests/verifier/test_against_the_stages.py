@@ -155,7 +155,7 @@ def test_they_agree_on_ties_of_sequence_and_clock(strict: bool, items: list[Any]
 @pytest.mark.parametrize("seed", [1, 3])
 def test_they_agree_on_traffic_with_everything_that_may_happen(seed: int, strict: bool) -> None:
     dice = random.Random(seed)
-    sent = sorted([*traffic(seed, 150, 40, long=1), *controls(dice, 50, 30)], key=lambda record: record.at)
+    sent = sorted([*traffic(seed, 80, 25, long=1), *controls(dice, 30, 20)], key=lambda record: record.at)
     report = verified(laid_out(returning(dice, sent) if seed == 3 else sent, dice), dice, strict=strict)
     assert not faults(report)
     assert {"released", "released_late", "duplicate", "rerouted", "control"} <= report.outcomes.keys()
@@ -173,7 +173,7 @@ def test_they_agree_on_what_sessions_teach() -> None:
     """Interleaved sessions, each event a little later than the last, with barriers between. Eagerly, the tests of what
     operators decide hold it."""
     dice = random.Random(4)
-    events = interleaved([session(number) for number in range(60)], dice)
+    events = interleaved([session(number) for number in range(24)], dice)
     sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
     sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 90)]
     sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
@@ -187,27 +187,27 @@ def test_they_agree_on_whose_it_is(strict: bool) -> None:
     """Sessions of subjects, of nobody and of one that is named late; the tenant becomes a team, and none again."""
     dice = random.Random(6)
     whose = ["u1", "u2", "", "u3", "late"]
-    told = [said(f"s{n}", *dice.sample(SAYINGS, 3), at=40 * n) for n in range(30)]
+    told = [said(f"s{n}", *dice.sample(SAYINGS, 3), at=40 * n) for n in range(20)]
     for n, events in enumerate(told):
         name = whose[n % len(whose)]
         for event_ in events[2 if name == "late" else 0 :] if name else ():
             event_["metadata"] = {"user_id": name}
     events = interleaved(told, dice)
     sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
-    for at, sharing in ((20, "team"), (60, "subjects")):
+    for at, sharing in ((15, "team"), (40, "subjects")):
         value = setting(TenantSettings.model_validate({"tenant_id": "acme", "sharing": sharing}), 0, START_MS)
         sent.append(Sent(150 * at, control="tenant", value=value))
     sent += [Sent(150 * n, control="barrier") for n in range(0, len(events), 30)]
     sent.append(Sent(150 * len(events) + BARRIER_KEPT_MS, control="tick"))
     report = verified(laid_out(sorted(sent, key=lambda record: record.at), dice), dice, strict=strict)
     assert not report.faults
-    assert report.compared["knowledge records"] > 60
+    assert report.compared["knowledge records"] > 40
 
 
 def test_they_agree_on_what_operators_archive() -> None:
     """Before the evidence, while it comes and afterwards, and each decision in every partition."""
     dice = random.Random(5)
-    events = interleaved([session(number) for number in range(60)], dice)
+    events = interleaved([session(number) for number in range(24)], dice)
     sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
     learnt = {a["metadata"]["pattern"]: a["artifact_id"] for a in artifacts_of(events)}
     for at, (pattern, artifact_id) in zip((0, 40, 80, 120), sorted(learnt.items()), strict=False):
@@ -225,10 +225,10 @@ def test_they_agree_on_what_operators_archive() -> None:
 def test_they_agree_on_what_operators_import() -> None:
     """Of patterns that the sessions teach too and of others, at several times, for one agent and for all."""
     dice = random.Random(6)
-    events = interleaved([session(number) for number in range(60)], dice)
+    events = interleaved([session(number) for number in range(40)], dice)
     sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
     patterns = sorted({a["metadata"]["pattern"] for a in artifacts_of(events)})[:6]
-    for at, pattern in zip((0, 20, 40, 60, 80, 120), patterns, strict=True):
+    for at, pattern in zip((0, 20, 40, 60, 80, 120), patterns, strict=False):
         for day, agent in ((1, "a"), (2, ""), (1, "b")):
             gift = gift_of(
                 pattern, agent_id=agent, created_at=f"2026-03-0{day}T00:00:00Z", fingerprint_hash=f"{day}" * 64
@@ -285,7 +285,7 @@ def test_they_agree_where_a_partition_keeps_no_more_contributions(monkeypatch: p
         monkeypatch.setattr(f"{module}.PARTITION_CONTRIBUTION_BYTES", 30_000)
     monkeypatch.setattr(Patterns, "_lose", lambda self, *given: (lost.update("x"), LOSE(self, *given)))
     dice = random.Random(4)
-    told = [session(n, dice.choice(("acme", "acme", "globex", "initech"))) for n in range(60)]
+    told = [session(n, dice.choice(("acme", "acme", "globex", "initech"))) for n in range(40)]
     events = interleaved(told, dice)
     sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
     sent += [Sent(150 * n, control="barrier") for n in range(0, len(events) + 90, 90)]

@@ -36,12 +36,12 @@ BOTH = pytest.mark.parametrize("strict", [False, True], ids=["eager", "strict"])
 Json = dict[str, Any]
 
 
-def told(seed: int) -> list[Json]:
+def told(seed: int, count: int = 20) -> list[Json]:
     """What several subjects state and do in their sessions, mixed; one session is named late, others by nobody."""
     dice = random.Random(seed)
     whose = ("ada", "bob", "", "cy", "late")
-    sessions = [said(f"s{n}", *dice.sample(SAYINGS, 3), at=40 * n) for n in range(20)]
-    sessions += [session(n) for n in range(20)]
+    sessions = [said(f"s{n}", *dice.sample(SAYINGS, 3), at=40 * n) for n in range(count)]
+    sessions += [session(n) for n in range(count)]
     for n, events in enumerate(sessions):
         name = whose[n % len(whose)]
         for one in events[2 if name == "late" else 0 :] if name else ():
@@ -199,11 +199,11 @@ def keeping(text: str, **more: Any) -> bytes:
 
 def aged(policies: Sequence[str]) -> list[Sent]:
     """Sessions of many ages; rulings before, some of them too old, some later; days pass, and the past comes again."""
-    events, dice = told(9), random.Random(9)
+    events, dice = told(9, 14), random.Random(9)
     ages = {one["session_id"]: dice.choice([0, 0, 20, 35, 60]) for one in events}
     for one in events:
         one["timestamp"] = format_ms((milliseconds(one["timestamp"]) or 0) - ages[one["session_id"]] * DAY_MS)
-    made = rulings(events, dice, 12)
+    made = rulings(events, dice, 8)
     decided = [(n * len(events) // 10, "ruling", ruling(one, 0)) for n, one in enumerate(made)]
     decided += [
         (n * len(events) // 10 + 5, "ruling", ruling(one.model_copy(update={"at": START_MS - 50 * DAY_MS}), 0))
