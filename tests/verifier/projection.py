@@ -302,19 +302,21 @@ class Expected:
             self.ghosts.newest[root].add(event_time(fields))
             return
         root = self._tenant(tenant_id, EPISODES, number, row)
+        at, moves = event_time(fields), fields["eventType"] != "memory.reinforcement"
+        newest = f"{root}:newest".encode()
+        self._newest[newest] = max(self._newest.get(newest, 0), at if moves else 0)
+        if cut := self._cooled(tenant_id, own, max(at, late)):
+            self._strings[f"{root}:cold".encode()] = b"%d" % cut
+            return
         self._same_id[_key(root, "event", fields["id"])] += quote(session, safe="").encode() + b"\0" + value + b"\0"
         digests, name = self._hashes[f"{root}:edigests".encode()], quote(fields["id"], safe="").encode()
         part = zlib.crc32(value, zlib.crc32(quote(session, safe="").encode()))
         digests[name] = b"%d" % (int(digests.get(name, b"0")) + part)
-        newest = f"{root}:newest".encode()
-        at = event_time(fields)
         ttl = fields["metadata"]["hmx"].get("ttl_seconds")
         if ttl is not None:
             held = self._expiring[f"{root}:expiring".encode()]
             name, until = fields["id"].encode(), float(min(at + ttl * 1000, 2**53))
             held[name] = max(held.get(name, until), until)
-        moves = fields["eventType"] != "memory.reinforcement"
-        self._newest[newest] = max(self._newest.get(newest, 0), at if moves else 0)
         step = episode_step(fields)
         done = session_step(step)
         if done is not None:
@@ -341,6 +343,11 @@ class Expected:
         if subject and name not in known:
             known[name] = subject.encode()
             self._hashes[f"{root}:assigned".encode()][name + b":" + subject.encode()] = b"1"
+
+    def _cooled(self, tenant_id: str, own: Json, at: int) -> int:
+        """The cut before which this is in the archive alone; 0: it is in Redis. A time to live keeps it there."""
+        cut = self._cuts.get(tenant_id, {}).get("hot", 0)
+        return cut if at < cut and own.get("ttl_seconds") is None else 0
 
     def _contribution(self, number: int, row: Row) -> None:
         if row.header("hmx-kind") in CONTROLS:
