@@ -25,6 +25,7 @@ from tests.support.pipeline import Pipeline, new_settings, running
 from tests.support.records import START_MS
 from tests.support.service import is_problem, serving
 from tests.support.waiting import until
+from tests.verifier.check import check
 
 Json = dict[str, Any]
 NOW = int(time.time() * 1000) - START_MS
@@ -117,6 +118,8 @@ def test_old_episodes_leave_redis_and_are_served_as_before(
 
     until(lambda: hot() == event_ids(NEW), "what is old has left Redis")
     assert not any(":term:" in key for key in in_redis(settings, "vienna"))
+    report = check(settings.kafka_bootstrap, settings.topic_prefix, settings.redis_url, settings.control_key)
+    assert not report.faults, "Redis is what its topics and the policy make it"
     assert read(client) == served
     assert past_packs(client) == packs
     assert client.get("/v1/hmx/knowledge").json() == knowledge, "what was learnt stays"
