@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -155,7 +156,7 @@ def test_what_is_old_when_it_comes_is_found_once_it_is_archived(settings: Settin
     assert not [key for key in in_redis(settings, "walnut") if ":event:" in key or ":documents" in key]
 
 
-def test_an_archive_that_cannot_be_read_is_told(settings: Settings) -> None:
+def test_an_archive_that_cannot_be_read_is_told(settings: Settings, tmp_path: Path) -> None:
     with serving(replace(settings, archive="")) as client:
         client.headers["X-HMX-Tenant"] = "acme"
         is_problem(client.get(f"/v1/hmx/events/{event_ids(ADA)[0]}"), 503, "archive_unavailable")
@@ -163,7 +164,13 @@ def test_an_archive_that_cannot_be_read_is_told(settings: Settings) -> None:
         told = client.post("/v1/hmx/context-packs", json=asked).json()["metadata"]["cold"]
         assert told["searched"] is False
         assert "HMX_ARCHIVE" in told["because"]
-        refused = hmx(replace(settings, archive=""), "erase", "--tenant", "acme", "--subject", "ada")
+    elsewhere = replace(settings, archive=str(tmp_path))
+    with serving(elsewhere) as client:
+        client.headers["X-HMX-Tenant"] = "acme"
+        told = client.post("/v1/hmx/context-packs", json=asked).json()["metadata"]["cold"]
+        assert told["searched"] is False, "it finds nothing there, and does not say that there is nothing"
+    for lacking in (replace(settings, archive=""), elsewhere):
+        refused = hmx(lacking, "erase", "--tenant", "acme", "--subject", "ada")
         assert refused.exit_code == 1
         assert "HMX_ARCHIVE" in refused.output
 

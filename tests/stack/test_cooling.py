@@ -12,7 +12,7 @@ from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.store.block_builder import BlockBuilder
 from hmx_pipeline.store.cold_episodes import cold_part
-from hmx_pipeline.store.cold_index import ColdIndex
+from hmx_pipeline.store.cold_index import ColdIndex, joined
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.projection import TopicRecord
 from tests.support.memory import T0, Memory, artifact, artifact_as_read, episode, episode_as_read
@@ -95,7 +95,7 @@ def test_a_search_with_the_cold_index_is_as_if_nothing_had_cooled(memory: Memory
         for written in (Erasures(), erasures):
             for records in PARTS:
                 write(memory, records, written)
-            cold = ColdIndex(parts)
+            cold = ColdIndex(joined(parts))
             planned = plan(PackRequest.model_validate({**asked, "subject_id": subject}))
             plain = assemble(planned.request, planned, memory.store.fetch(planned))
             whole = assemble(planned.request, planned, memory.store.fetch(planned, cold))

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -17,23 +18,23 @@ from hmx_pipeline.contracts.episode import NOBODY_KNOWN, subject_of
 from hmx_pipeline.contracts.keys import session_key, split_key
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.kafka.clients import Cluster, Watermarks, read_partition
-from hmx_pipeline.settings import Settings
+from hmx_pipeline.settings import Settings, SettingsError
 from hmx_pipeline.store.archive import ArchivedPartition, ArchiveError, MemoryArchive
 from hmx_pipeline.store.changes import Changes
-from hmx_pipeline.store.cold_index import ColdIndex, IndexPart
+from hmx_pipeline.store.cold_index import ColdIndex, IndexPart, joined
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.projection import ProjectionError, TopicRecord, project
 from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.store.tenant_index import Recent
 from hmx_pipeline.topology import EPISODES
 
-if TYPE_CHECKING:
-    from hmx_pipeline.store.archive_format import ArchivedRecord
-
 READ_S: Final = 8.0
 """How long a question may read the archive. What it has read is kept, so that the next one begins further on."""
 KEPT_BYTES: Final = 256 * MB
 """Of the index of cold episodes, of all tenants."""
+_LEAST: Final = 500
+"""Estimated bytes of an entry, and of a path."""
+TOO_MANY: Final = "the tenant has more cold episodes than a question may read"
 READERS: Final = 16
 Json = dict[str, Any]
 
@@ -50,6 +51,15 @@ class Said(NamedTuple):
     session: str
     subject: str
     is_cold: bool
+
+
+class _Kept(NamedTuple):
+    """The index of the files read so far."""
+
+    paths: frozenset[str] = frozenset()
+    part: IndexPart = IndexPart()
+    full: bool = False
+    """There are too many."""
 
 
 class _OthersOut(NamedTuple):
@@ -80,24 +90,40 @@ class ColdEpisodes:
     """Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises SettingsError."""
-        self._archive = MemoryArchive.of(settings)
         self._settings = settings
-        self._kept: Recent[IndexPart] = Recent(KEPT_BYTES)
+        self._kept: Recent[_Kept] = Recent(KEPT_BYTES)
+
+    @cached_property
+    def _archive(self) -> MemoryArchive:
+        try:
+            archive = MemoryArchive.of(self._settings)
+        except SettingsError as error:
+            raise ArchiveError(str(error)) from None
+        if not archive:
+            raise ArchiveError("HMX_ARCHIVE is not set here")
+        return archive
 
     def index(self, tenant_id: str, topic_id: str, erasures: Erasures) -> ColdIndex:
         """Returns the index of all of a tenant's cold episodes, without a model's vectors."""
-        honoured = erasures.digests().get(tenant_id, ""), erasures.cold_before(tenant_id)
-        keys = [(path, *honoured) for path in self._paths(tenant_id, topic_id)]
-        known = dict(zip(keys, self._kept.known(keys), strict=True))
-        unread = [key[0] for key, part in known.items() if part is None]
-        size = sum(part.nbytes for part in known.values() if part is not None)
-        for path, rows in self._read(unread, time.monotonic() + READ_S):
-            part = cold_part(tenant_id, (row.record for row in rows), erasures)
-            if (size := size + part.nbytes) > KEPT_BYTES:
-                raise ArchiveError("the tenant has more cold episodes than a question may read")
-            known[path, *honoured] = self._kept.put((path, *honoured), part, part.nbytes)
-        return ColdIndex([part for part in known.values() if part is not None])
+        key = tenant_id, topic_id, erasures.digests().get(tenant_id, ""), erasures.cold_before(tenant_id)
+        kept = self._kept.known([key])[0] or _Kept()
+        if kept.full:
+            raise ArchiveError(TOO_MANY)
+        parts, read, size = [kept.part], list[str](), kept.part.nbytes
+        unread = [path for path in self._paths(tenant_id, topic_id) if path not in kept.paths]
+        try:
+            for some, records in self._read(unread, time.monotonic() + READ_S):
+                parts.append(cold_part(tenant_id, records, erasures))
+                read += some
+                if (size := size + parts[-1].nbytes) > KEPT_BYTES:
+                    read = []
+                    self._kept.put(key, _Kept(full=True), _LEAST)
+                    raise ArchiveError(TOO_MANY)
+        finally:
+            if read:
+                kept = _Kept(kept.paths.union(read), joined(parts))
+                self._kept.put(key, kept, kept.part.nbytes + _LEAST * len(kept.paths))
+        return ColdIndex(kept.part)
 
     def with_id(self, tenant_id: str, topic_id: str, erasures: Erasures, event_id: str, day: str = "") -> list[Json]:
         """Returns the cold episodes with an event id, the newest last. `day`: the only one of the log to look at."""
@@ -115,7 +141,7 @@ class ColdEpisodes:
     def said(self, tenant_id: str, topic_id: str, erasures: Erasures) -> Iterator[Said]:
         """Yields whose all episodes of a tenant are that are not erased, however long it takes. What Kafka alone has
         yet is among them."""
-        archived = (row.record for _, rows in self._read(self._paths(tenant_id, topic_id)) for row in rows)
+        archived = (record for _, records in self._read(self._paths(tenant_id, topic_id)) for record in records)
         seen = set[tuple[int, int]]()
         for records in (archived, self._unarchived(tenant_id, topic_id)):
             for record in records:
@@ -126,30 +152,34 @@ class ColdEpisodes:
 
     def _cold(self, paths: Sequence[str], erasures: Erasures, wanted: Callable[[TopicRecord], bool]) -> Iterator[Json]:
         hides = _OthersOut(erasures).hides_episode
-        for _, rows in self._read(paths, time.monotonic() + READ_S):
-            found = (orjson.loads(row.record.value or b"{}") for row in rows if wanted(row.record))
+        for _, records in self._read(paths, time.monotonic() + READ_S):
+            found = (orjson.loads(record.value or b"{}") for record in records if wanted(record))
             yield from (fields for fields in found if not hides(fields))
 
     def _paths(self, tenant_id: str, topic_id: str) -> list[str]:
         """Returns the tenant's files of this topic, as the log was appended."""
-        if not self._archive:
-            raise ArchiveError("HMX_ARCHIVE is not set here")
+        archive = self._archive  # says so if a package is missing
         from hmx_pipeline.store.archive_format import tenant_folder
 
         name = str(ArchivedPartition(EPISODES, topic_id, 0)).rpartition("-")[0]
         folder = f"{self._settings.topic_prefix}{EPISODES}/{tenant_folder(tenant_id)}"
-        found = (path.rpartition("/") for path in self._archive.paths(folder))
+        found = (path.rpartition("/") for path in archive.paths(folder))
         own = [(file, day) for day, _, file in found if file.rsplit("-", 2)[0] == name]
+        if not own:
+            raise ArchiveError("it has nothing of the tenant yet, or HMX_ARCHIVE is not that of the materialiser")
         return [f"{day}/{file}" for file, day in sorted(own)]
 
-    def _read(self, paths: Sequence[str], until: float | None = None) -> "Iterator[tuple[str, list[ArchivedRecord]]]":
+    def _read(
+        self, paths: Sequence[str], until: float | None = None
+    ) -> Iterator[tuple[Sequence[str], list[TopicRecord]]]:
+        """Yields some files at a time, and their records."""
         with ThreadPoolExecutor(READERS) as pool:
             for start in range(0, len(paths), READERS):
                 if until is not None and time.monotonic() > until:
                     left = len(paths) - start
                     raise ArchiveError(f"{left} of its files were not read within {READ_S:g} s: ask again")
                 some = paths[start : start + READERS]
-                yield from zip(some, pool.map(self._archive.rows, some), strict=True)
+                yield some, [row.record for rows in pool.map(self._archive.rows, some) for row in rows]
 
     def _unarchived(self, tenant_id: str, topic_id: str) -> Iterator[TopicRecord]:
         kafka, name = self._settings.require_kafka(), self._settings.topic_prefix + EPISODES

@@ -4,7 +4,9 @@ Enters: the parts of the index that the archive's files make. Leaves: rows, post
 if nothing had cooled. What stands in both counts once: episodes may leave Redis between two reads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,12 +24,12 @@ _EACH: Final = 200
 
 
 class IndexPart(NamedTuple):
-    rows: bytes
-    documents: Mapping[int, bytes]
-    postings: Mapping[str, bytes]
-    tagged: Mapping[str, bytes]
-    vectors: Mapping[str, bytes]
-    assigned: Sequence[bytes]
+    rows: bytes = b""
+    documents: Mapping[int, bytes] = MappingProxyType({})
+    postings: Mapping[str, bytes] = MappingProxyType({})
+    tagged: Mapping[str, bytes] = MappingProxyType({})
+    vectors: Mapping[str, bytes] = MappingProxyType({})
+    assigned: Sequence[bytes] = ()
 
     @property
     def nbytes(self) -> int:
@@ -46,45 +48,63 @@ class IndexPart(NamedTuple):
         )
 
 
+def joined(parts: Sequence[IndexPart]) -> IndexPart:
+    """Returns one part: thousands of files would name every word thousands of times."""
+
+    def lists(each: Iterable[Mapping[str, bytes]]) -> dict[str, bytes]:
+        found: defaultdict[str, list[bytes]] = defaultdict(list)
+        for part in each:
+            for name, value in part.items():
+                found[name].append(value)
+        return {name: b"".join(values) for name, values in found.items()}
+
+    return IndexPart(
+        b"".join(part.rows for part in parts),
+        {number: body for part in parts for number, body in part.documents.items()},
+        lists(part.postings for part in parts),
+        lists(part.tagged for part in parts),
+        lists(part.vectors for part in parts),
+        [one for part in parts for one in part.assigned],
+    )
+
+
 class ColdIndex:
-    def __init__(self, parts: Sequence[IndexPart] = (), why: str = "") -> None:
-        self._parts = parts
+    def __init__(self, part: IndexPart = IndexPart(), why: str = "") -> None:  # noqa: B008  it is immutable
+        self._part = part
         self.why: Final = why
         """Why cold episodes were not looked at; empty if they were."""
-        self._documents = {number: body for part in parts for number, body in part.documents.items()}
-        self.assigned: Final = [one for part in parts for one in part.assigned]
+        self.assigned: Final = part.assigned
 
     def __bool__(self) -> bool:
-        return bool(self._documents)
+        return bool(self._part.documents)
 
     def document(self, number: int) -> Document | None:
-        packed = verified_document(number, self._documents.get(number, b""))
+        packed = verified_document(number, self._part.documents.get(number, b""))
         return _DOCUMENT.decode(packed) if packed else None
 
     def rows(self, hot: bytes) -> bytes:
         """Returns all rows, of each partition in order."""
-        return _once(ROW, b"".join([hot, *(part.rows for part in self._parts)])) if self else hot
+        return _once(ROW, hot + self._part.rows) if self else hot
 
     def postings(self, term: str, hot: bytes) -> bytes:
-        return self._whole([part.postings.get(term) for part in self._parts], hot)
+        found = self._part.postings.get(term)
+        return _once(POSTING, hot + found) if found else hot
 
     def tagged(self, label: str, hot: bytes) -> bytes:
-        return self._whole([part.tagged.get(label) for part in self._parts], hot)
+        found = self._part.tagged.get(label)
+        return _once(POSTING, hot + found) if found else hot
 
     def vectors(self, near: Vector, hot: Sequence[bytes]) -> Sequence[bytes]:
-        found = [part.vectors[near.space] for part in self._parts if near.space in part.vectors]
+        found = self._part.vectors.get(near.space)
         row = np.dtype([("number", "<u8"), ("values", "i1", (len(near.values),))])
-        return [_once(row, b"".join([*hot, *found]))] if found else hot
-
-    def _whole(self, parts: Sequence[bytes | None], hot: bytes) -> bytes:
-        found = [part for part in parts if part]
-        return np.unique(np.frombuffer(b"".join([hot, *found]), POSTING)).tobytes() if found else hot
+        return [_once(row, b"".join([*hot, found]))] if found else hot
 
 
-def _once(row: np.dtype[Any], rows: bytes) -> bytes:
-    """Returns rows by number, each number once."""
-    found = np.frombuffer(rows, row)
-    return found[np.unique(found["number"], return_index=True)[1]].tobytes()
+def _once(row: np.dtype[Any], parts: bytes) -> bytes:
+    """Returns parts by number, each number once."""
+    found = np.frombuffer(parts, row)
+    numbers = found if row.names is None else found["number"]
+    return found[np.unique(numbers, return_index=True)[1]].tobytes()
 
 
 NOT_ASKED: Final = ColdIndex(why="ask with an as_of before it")
