@@ -119,3 +119,5 @@ def test_an_erased_tenant_has_no_cold_past(memory: Memory) -> None:
     erase_tenant(memory.client, memory.keys, "acme", erasures)
     assert memory.store.cold("acme").before == 0
     assert memory.store.newest_episodes("acme") == {}
+    tenant = memory.keys.tenant("acme")
+    assert not memory.client.exists(tenant.documents, tenant.rows), "no place is left blank, to be searched for ever"

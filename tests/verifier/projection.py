@@ -172,13 +172,12 @@ def _differ_in_parts(report: Report, where: str, shape: struct.Struct, expected:
 
 
 class Ghosts:
-    """What erased records may have left: a Redis that was filled before the erasure keeps places without content, and
-    positions; one that was filled later has neither. What a policy takes may come before its cut rises, or later."""
+    """What erased records may have left: a Redis that was filled before the erasure keeps positions, and one that was
+    filled later does not. What a policy takes may come before its cut rises, or later."""
 
     def __init__(self) -> None:
-        self.places: dict[str, set[int]] = defaultdict(set)
-        """Root → numbers of documents."""
         self.contributions: dict[str, set[bytes]] = defaultdict(set)
+        """By root."""
         self.newest: dict[str, set[int]] = defaultdict(lambda: {0})
         self.version: dict[str, dict[bytes, set[int]]] = defaultdict(lambda: defaultdict(set))
         self.tenants: dict[str, bytes] = {}
@@ -193,18 +192,10 @@ class Ghosts:
             version = {field: [b"%d" % n for n in offsets] for field, offsets in self.version[root].items()}
             self._choose(found, wanted, f"{root}:version".encode(), version)
             self._choose(found, wanted, f"{root}:newest".encode(), {b"at": self.newest[root]})
-            places = self.places[root]
-            blank = {b"%d" % n: [zlib.crc32(b"", n & 0xFFFFFFFF).to_bytes(4, "little")] for n in places}
-            self._choose(found, wanted, f"{root}:documents".encode(), blank)
             for key in [key for key in found if key.startswith(f"{root}:".encode())]:
                 value = found[key]
                 if _kind(key) == b"pchanges" and isinstance(value, dict):
                     found[key] = {n: at for n, at in value.items() if n not in self.contributions[root]}
-                elif _kind(key) in (b"rows", b"vector") and isinstance(value, bytes):
-                    size = _appended(key).size  # type: ignore[union-attr]  # these kinds are appended to
-                    parts = [value[i : i + size] for i in range(0, len(value), size)]
-                    gone = {_NUMBER.pack(n) + bytes(size - _NUMBER.size) for n in places}
-                    found[key] = b"".join(part for part in parts if part not in gone)
                 if not found[key] and key not in wanted:
                     del found[key]
             self._tenant(found, wanted, root.rpartition(":")[0], tenant)
@@ -298,7 +289,6 @@ class Expected:
         if left or any(mark.hides_episode(*about) for mark in self._marks.get(tenant_id, ())):
             root = self._root_of(tenant_id)
             self.ghosts.see(root, tenant_id, EPISODES, number, row)
-            self.ghosts.places[root].add(number << 48 | row.offset)
             self.ghosts.newest[root].add(event_time(fields))
             return
         root = self._tenant(tenant_id, EPISODES, number, row)
