@@ -14,6 +14,7 @@ from hmx_pipeline.store.block_builder import BlockBuilder
 from hmx_pipeline.store.cold_episodes import cold_part
 from hmx_pipeline.store.cold_index import ColdIndex, joined
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
+from hmx_pipeline.store.integrity_sweep import IntegritySweep
 from hmx_pipeline.store.projection import TopicRecord
 from tests.support.memory import T0, Memory, artifact, artifact_as_read, episode, episode_as_read
 
@@ -81,6 +82,7 @@ def test_every_interleaving_leaves_the_same(
     erasures.arrived([early, MARK])
     erase_tenant(memory.client, memory.keys, "acme", erasures)
     assert memory.dump() == refilled
+    assert not any(each.lost or each.broken for each in iter(IntegritySweep(memory.client, memory.keys).step, None))
     assert memory.store.cold("acme").before == CUT
     assert memory.found("the copper kettle", subject_id="ada") == ["e0-2"], "the brief one has expired"
 
@@ -105,6 +107,18 @@ def test_a_search_with_the_cold_index_is_as_if_nothing_had_cooled(memory: Memory
             memory.wipe()
         assert packs[-2] == packs[-1]
     assert len(packs[0]) > len(packs[2])
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_tenant_of_nothing_but_cold_episodes_is_not_called_damaged(memory: Memory, live: bool) -> None:
+    erasures = Erasures([MARK])
+    write(memory, SECOND, Erasures() if live else erasures)
+    erase_tenant(memory.client, memory.keys, "acme", erasures)
+    assert memory.client.hlen(memory.keys.tenant("acme").digests("event")) == 0
+    assert not any(each.lost or each.broken for each in iter(IntegritySweep(memory.client, memory.keys).step, None))
+    assert memory.store.newest("acme") == T0 + 4 * DAY
+    memory.client.set(memory.keys.tenant("acme").cold, b"no moment")
+    assert memory.found("kettle") == []
 
 
 def test_an_erased_tenant_has_no_cold_past(memory: Memory) -> None:

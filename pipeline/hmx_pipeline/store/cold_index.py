@@ -48,6 +48,11 @@ class IndexPart(NamedTuple):
         )
 
 
+def moment_in(value: object) -> int:
+    """Returns before when episodes are cold, as Redis has it; 0 for none, and for what is no moment."""
+    return int(value) if isinstance(value, bytes) and value.isdigit() else 0
+
+
 def joined(parts: Sequence[IndexPart]) -> IndexPart:
     """Returns one part: thousands of files would name every word thousands of times."""
 

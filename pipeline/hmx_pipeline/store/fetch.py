@@ -30,7 +30,7 @@ from hmx_pipeline.store import receipt_contents
 from hmx_pipeline.store.atomic_blocks import Client, TamperedError, reachable
 from hmx_pipeline.store.capture_coordination import CaptureCoordination
 from hmx_pipeline.store.cold_episodes import ColdPast
-from hmx_pipeline.store.cold_index import NOT_ASKED, ColdIndex
+from hmx_pipeline.store.cold_index import NOT_ASKED, ColdIndex, moment_in
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.erased_memory import Erasures
@@ -149,7 +149,7 @@ class Store:
         with reachable(), self._clients.of(tenant_id).pipeline(transaction=True) as pipe:
             pipe.get(self._keys.tenant(tenant_id).cold).hget(self._keys.topics, EPISODES)
             before, topic_id = pipe.execute()
-        return ColdPast(int(before or 0), (topic_id or b"").decode())
+        return ColdPast(moment_in(before), (topic_id or b"").decode())
 
     def fetch(self, plan: RetrievalPlan, cold: ColdIndex = NOT_ASKED) -> MemorySnapshot:
         """Reads what the plan needs in two round trips, each a snapshot; the second only for sources that are not

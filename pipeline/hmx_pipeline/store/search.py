@@ -30,7 +30,7 @@ from hmx_pipeline.retrieval.subject_column import SubjectColumn
 from hmx_pipeline.retrieval.vectors import best_of_both
 from hmx_pipeline.store.atomic_blocks import Client, DamagedError, StoreUnavailableError, kind_of, reachable, snapshot
 from hmx_pipeline.store.changes import CHANGES, Command
-from hmx_pipeline.store.cold_index import NOT_ASKED, ColdIndex
+from hmx_pipeline.store.cold_index import NOT_ASKED, ColdIndex, moment_in
 from hmx_pipeline.store.damage_log import DOCUMENT, DamageLog, Lost
 from hmx_pipeline.store.fill_progress import completeness, questions
 from hmx_pipeline.store.precedent_search import found_precedents, precedent_questions
@@ -205,7 +205,7 @@ class Search:
         self.views.settle(view)
         state = state_version(offsets, self._keys.semantic)
         trip = (filling, state, whole, int(newest or 0), steps, next(answers), view.episodes.subjects)
-        return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked, named, int(cold or 0))
+        return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked, named, moment_in(cold))
 
     def _questions(self, plan: RetrievalPlan, tenant: TenantKeys, view: TenantIndex) -> list[Command]:
         asked = [plan.vector] if plan.vector else []
