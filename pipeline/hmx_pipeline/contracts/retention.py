@@ -26,7 +26,9 @@ SESSIONS: Final = "sessions"
 EPISODES: Final = "episodes"
 ARTIFACTS: Final = "artifacts"
 KNOWLEDGE: Final = "knowledge"
-CLASSES: Final = (ALL, EPISODES, ARTIFACTS, KNOWLEDGE)
+HOT: Final = "hot"
+"""The policy that forgets nothing: episodes before its cut are cold, which is in the archive alone."""
+CLASSES: Final = (ALL, EPISODES, ARTIFACTS, KNOWLEDGE, HOT)
 """What has an age besides event types. Of artifacts and knowledge, what they are made from."""
 MOST_DAYS: Final = 36_500
 MOST_SESSIONS: Final = 10_000_000
