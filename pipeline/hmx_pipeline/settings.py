@@ -21,9 +21,7 @@ from hmx_pipeline.topology import GROUP
 SECRET: Final[Any] = {"secret": True}
 """Never shown, and `_FILE` may be put behind the variable's name."""
 
-
 REDIS_FILES: Final = ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs")
-
 
 PORTS: Final = range(1, 65_536)
 

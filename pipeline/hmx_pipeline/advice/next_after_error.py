@@ -39,8 +39,6 @@ Circumstances = tuple[str, ...]
 
 
 class AfterErrorCounts:
-    """Counts of verbs by circumstances."""
-
     def __init__(self, sessions: Iterable[Sequence[RecoveryStep]] = ()) -> None:
         self.verbs: Counter[str] = Counter()
         self.recovered: defaultdict[Circumstances, Counter[str]] = defaultdict(Counter)

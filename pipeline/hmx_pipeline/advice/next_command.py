@@ -53,8 +53,6 @@ class CommandCounts:
 
 
 class Followed:
-    """Counts of the verbs that followed each context."""
-
     def __init__(self) -> None:
         self._verbs: defaultdict[Context, Counts] = defaultdict(Counter)
         self._times: defaultdict[Context, float] = defaultdict(float)

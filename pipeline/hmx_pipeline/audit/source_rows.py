@@ -38,7 +38,6 @@ class TopicRows:
         return map(row_of, read_partition(self._cluster.kafka, name, partition, marks, **asked))
 
     def source(self, stage: Stage, partition: int, marks: Watermarks) -> Iterator[Row]:
-        """Yields records of a stage's source as the stage reads them."""
         letters = (stage.dead_letters, partition)
         if letters not in self._told:
             self._told[letters] = told_unreadable(self.rows(*letters))

@@ -93,7 +93,7 @@ def _asked(segment: Segment, done: Sequence[Action]) -> tuple[list[list[str]], l
                 text = step.text
         at = action.position
         if text:
-            asked.append(asked_stems(text))
+            asked.append(list(dict.fromkeys(_stems(text)[:ASKED_STEMS])))
             text = ""
         newest.append(len(asked) - 1)
     return asked, newest
@@ -126,11 +126,6 @@ def _faults(actions: Sequence[Action]) -> list[tuple[int, str]]:
         elif action.failure is not None and done < ACTIONS:
             faults.append((done, action.failure.type))
     return faults
-
-
-def asked_stems(text: str) -> list[str]:
-    """Return the first stems of a user's message."""
-    return list(dict.fromkeys(_stems(text)[:ASKED_STEMS]))
 
 
 def said_stems(text: str) -> list[str]:

@@ -56,9 +56,7 @@ def mantel_haenszel(tables: Iterable[ContingencyTable]) -> float:
             lead.append(table.hit - table.shown * hits / total)
             spread.append(table.shown * table.others * hits * (total - hits) / (total * total * (total - 1)))
     variance = sum(sorted(spread))
-    if not variance:
-        return 0.0
-    return round(sum(sorted(lead)) ** 2 / variance, 6)
+    return 0.0 if not variance else round(sum(sorted(lead)) ** 2 / variance, 6)
 
 
 def tail(chi_square: float) -> float:

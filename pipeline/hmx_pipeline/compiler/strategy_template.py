@@ -147,7 +147,6 @@ def _shared(good: Sequence[Contribution]) -> Mined | None:
 
 
 def _goal(tasks: Sequence[Sequence[Contribution]]) -> str:
-    """Return the verb with its most frequent objects."""
     verb = most_frequent(c.body["verb"] for own in tasks for c in own)[0]
     about = [most_frequent(_object(c) for c in own if _object(c))[0] for own in tasks]
     names = list(dict.fromkeys(name for name in about if name))

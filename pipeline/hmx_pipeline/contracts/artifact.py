@@ -31,7 +31,6 @@ def _type(name: str) -> str:
 
 TypeName = Annotated[str, Field(json_schema_extra={"pattern": _TYPE_PATTERN}), AfterValidator(_type)]
 
-
 TRANSITIONS: frozenset[tuple[Status, Status]] = frozenset(
     {
         (Status.DRAFT, Status.ACTIVE),

@@ -38,9 +38,7 @@ def _prepared(value: Any) -> Any:
         return {key: _prepared(value[key]) for key in sorted(value, key=order)}
     if isinstance(value, (list, tuple)):
         return [_prepared(item) for item in value]
-    if isinstance(value, float):
-        return _number(value)
-    return value
+    return _number(value) if isinstance(value, float) else value
 
 
 @lru_cache(1_024)  # few distinct values recur: weights, confidences

@@ -52,7 +52,6 @@ Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"}), Aft
 Natural = Annotated[int, Field(ge=0, le=INTEGER_MAX), BeforeValidator(_integral)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 
-
 EXTENSIONS: Final = "extensions"
 """Key for the fields of a later minor version, besides an accepted event's own fields (HMX-V)."""
 SEQUENCE_MEANS: Final = "x-hmx-sequence"

@@ -30,7 +30,6 @@ ACTS: Final = frozenset({Role.CALL, Role.ACTION, Role.TEST})
 
 Places = tuple[str, ...]
 
-
 Template = str
 """A text with `{a|b|@sequence|=text}`: paths of a value, of which the first present one counts. `@` precedes a field of
 the event itself, `=` a default. If a part has no value and no default, the template gives nothing."""

@@ -16,7 +16,6 @@ from hmx_pipeline.contracts.event_rows import ACTS, EventType, Places, Projectio
 
 __all__ = ["ACTS", "AGENT_TYPES", "EVENT_TYPES", "EventType", "Places", "Role", "event_type", "namespaced"]
 
-
 NAMESPACED: Final = r"x-[A-Za-z0-9_]+-[A-Za-z0-9_.-]+"
 """Form of custom type names, x-{vendor}-{type} (HMX-E §3, HMX-A §3)."""
 

@@ -56,7 +56,6 @@ EXTRACTED: Final = "extracted_memories"
 ASSERTED: Final = "observation"
 """Name of an observation that its agent asked to remember as a fact; other observations have none."""
 
-
 UNPROVEN: Final = "?"
 """Stands for the agent of an event if no key vouches for it; nobody trusts it."""
 

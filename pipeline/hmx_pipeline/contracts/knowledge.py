@@ -44,7 +44,6 @@ class Authority(StrEnum):
 
 _RANKS = tuple(Authority)
 
-
 SEARCHED = (*HOLDS, Standing.SUPERSEDED)
 """Superseded records are searched too: a pack says why they are excluded, or shows what held before."""
 

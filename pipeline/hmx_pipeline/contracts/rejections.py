@@ -120,7 +120,6 @@ UNREADABLE: Final = bytes(bytearray(b"unreadable"))
 """Replaces the value of a record in a batch that cannot be decompressed. It is compared by identity, so no producer can
 send it."""
 
-
 PREFACE: Final = "Value error, "
 """What the validator puts before a sentence of ours. Dead letters keep it; people are shown the sentence."""
 

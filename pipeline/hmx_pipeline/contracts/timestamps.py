@@ -17,7 +17,6 @@ _DAY_MS: Final = 86_400_000
 _FIRST_MS: Final = (date.min.toordinal() - _EPOCH) * _DAY_MS
 _LAST_MS: Final = (date.max.toordinal() - _EPOCH + 1) * _DAY_MS - 1
 
-
 _NS: Final = 1_000_000_000
 NS_PER_MS: Final = 1_000_000
 _SECONDS: Final = {f"{second:02d}": second * _NS for second in range(60)}

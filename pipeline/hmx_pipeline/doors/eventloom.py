@@ -160,7 +160,7 @@ def line_of(event: Mapping[str, Any]) -> bytes:
         record |= {"thread": kept["thread"], "payload": payload}
         record |= {"security": security} if security is not None else {}
         record |= {"prev_hash": kept.get("prev_hash"), "hash": kept["hash"]}
-    return _compact(record)
+    return json.dumps(record, separators=(",", ":")).encode()
 
 
 def is_of_a_log(event: Mapping[str, Any]) -> bool:
@@ -196,7 +196,3 @@ def _sealed(record: Json) -> set[str]:
 
 def _prefixed(told: str | None) -> str | None:
     return None if told is None else f"sha256:{told}"
-
-
-def _compact(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()

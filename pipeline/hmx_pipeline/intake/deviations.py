@@ -37,9 +37,7 @@ def _shape(kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Content):
         fields = [(name, _shape(field.annotation)) for name, field in kind.model_fields.items()]
         return compiled(msgspec.defstruct(kind.__name__, fields, gc=False))
-    if get_origin(kind) is not list:
-        return kind
-    return GenericAlias(list, _shape(get_args(kind)[0]))
+    return kind if get_origin(kind) is not list else GenericAlias(list, _shape(get_args(kind)[0]))
 
 
 _SHAPES: Final = {name: _shape(row.content) for name, row in EVENT_TYPES.items() if row.content is not None}

@@ -11,17 +11,10 @@ from typing import Any, Final
 
 import orjson
 
+from hmx_pipeline.contracts import limits
 from hmx_pipeline.contracts.event_rows import Places, ProjectedEdge, Projection, Saying, Template
 from hmx_pipeline.contracts.evidence import Projected
 from hmx_pipeline.contracts.ledger import CUES
-from hmx_pipeline.contracts.limits import (
-    PROJECTED_EXCERPT,
-    PROJECTED_ITEMS,
-    PROJECTED_NAME,
-    PROJECTED_PROPERTIES,
-    PROJECTED_REFS,
-    PROJECTED_TEXT,
-)
 from hmx_pipeline.intake.pack_echo import echoes, own_words
 from hmx_pipeline.intake.secret_names import bears_secret
 
@@ -80,7 +73,7 @@ def _filled(template: Template, fields: Fields, content: Fields, item: str = "")
             if not found:
                 return ""
             text += found
-    return text[:PROJECTED_NAME]
+    return text[: limits.PROJECTED_NAME]
 
 
 def _chosen(choice: str, fields: Fields, content: Fields, item: str) -> str:
@@ -91,7 +84,7 @@ def _chosen(choice: str, fields: Fields, content: Fields, item: str) -> str:
     return _plain(fields.get(choice[1:])) if choice.startswith("@") else _plain(content.get(choice))
 
 
-def _plain(value: Any, limit: int = PROJECTED_NAME) -> str:
+def _plain(value: Any, limit: int = limits.PROJECTED_NAME) -> str:
     """Return a scalar as text on one line, without pack entries; empty for other or redacted values."""
     if type(value) is str:
         said = own_words(value) if echoes(value[: 4 * limit]) else value
@@ -102,8 +95,8 @@ def _plain(value: Any, limit: int = PROJECTED_NAME) -> str:
     return orjson.dumps(value).decode()[:limit] if type(value) in (int, float) else ""
 
 
-def _texts(value: Any, limit: int = PROJECTED_TEXT) -> Iterator[str]:
-    for one in value[:PROJECTED_ITEMS] if type(value) is list else (value,):
+def _texts(value: Any, limit: int = limits.PROJECTED_TEXT) -> Iterator[str]:
+    for one in value[: limits.PROJECTED_ITEMS] if type(value) is list else (value,):
         if text := _plain(one, limit):
             yield text
 
@@ -116,7 +109,7 @@ def _joined(content: Fields, places: Places) -> str:
         if texts := list(_texts(value)):
             listed = ", ".join(text.rstrip(".") for text in texts)
             said.append(f"{place.replace('_', ' ')}: {listed}" if type(value) is list else texts[0])
-    return "; ".join([*(text.rstrip(".") for text in said[:-1]), *said[-1:]])[:PROJECTED_TEXT]
+    return "; ".join([*(text.rstrip(".") for text in said[:-1]), *said[-1:]])[: limits.PROJECTED_TEXT]
 
 
 def _everything(fields: Fields, content: Fields) -> str:
@@ -126,15 +119,15 @@ def _everything(fields: Fields, content: Fields) -> str:
         texts = [] if key.casefold() in _SECRET else list(_texts(value))
         if texts:
             said.append(f"{key}={', '.join(texts)}")
-    return " ".join(said)[:PROJECTED_TEXT]
+    return " ".join(said)[: limits.PROJECTED_TEXT]
 
 
 def _properties(content: Fields, places: Places) -> dict[str, Any]:
     """Return plain values, bounded texts, and lists of plain values."""
     found: dict[str, Any] = {}
-    for place in places[:PROJECTED_PROPERTIES]:
+    for place in places[: limits.PROJECTED_PROPERTIES]:
         value = content.get(place)
-        limit = PROJECTED_EXCERPT if place.endswith(_EXCERPT) else PROJECTED_NAME
+        limit = limits.PROJECTED_EXCERPT if place.endswith(_EXCERPT) else limits.PROJECTED_NAME
         if place in _UNITS:
             if isinstance(value, int | float) and type(value) is not bool:
                 found[place] = min(1.0, max(0.0, value))
@@ -145,7 +138,7 @@ def _properties(content: Fields, places: Places) -> dict[str, Any]:
             found[place] = value
         elif type(value) is str and (text := _plain(value, limit)):
             found[place] = text
-        elif type(value) is list and (texts := list(_texts(value, PROJECTED_NAME))):
+        elif type(value) is list and (texts := list(_texts(value, limits.PROJECTED_NAME))):
             found[place] = texts
     return found
 
@@ -170,7 +163,7 @@ def _refs(content: Fields, row: Projection) -> Fields | None:
         listed = content.get(place)
         if type(listed) is not list or not listed or not all(map(_is_ref, listed)):
             return None
-        kept = listed[:PROJECTED_REFS]
+        kept = listed[: limits.PROJECTED_REFS]
         found[f"{place[:-1]}_refs"] = [f"{one['seq']}:{one['hash']}" for one in kept]
         found[f"{place[:-1]}_hashes"] = [one["hash"] for one in kept]
     return found

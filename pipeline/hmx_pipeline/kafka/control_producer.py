@@ -39,7 +39,6 @@ def append_archive(settings: Settings, decided: Archive) -> None:
 
 
 def append_imports(settings: Settings, given: Sequence[Import]) -> None:
-    """Appends imports to the events partition of their tenant."""
     partitions, now_ms = existing_topics(settings, EVENTS)[EVENTS], _now_ms()
     places = [(tenant_partition(one.tenant_id, partitions), one) for one in given]
     append_control(settings, "import", [(place, importing(one, place, now_ms)) for place, one in places])
@@ -52,7 +51,6 @@ def append_ruling(settings: Settings, ruled: Ruling) -> None:
 
 
 def append_settings(settings: Settings, given: TenantSettings, by: str = "") -> None:
-    """Appends a tenant's settings to its events partition."""
     partition = _partition_of(settings, given.tenant_id)
     append_control(settings, TENANT_KEY.decode(), [(partition, setting(given, partition, _now_ms(), by))])
 

@@ -98,7 +98,11 @@ def load_topics(folder: Path = FOLDER, prefix: str = "") -> tuple[topic_plan.Top
         raise TopicFileError(f"no topic files in {folder}: reinstall the package")
     specs = {file.stem: _load(file) for file in files}
     for spec in specs.values():
-        _check_links(spec, specs)
+        for link in (spec.dlq, spec.partitions_as):
+            if link is not None and link not in specs:
+                raise TopicFileError(f"{spec.topic}.yaml: {link} has no topic file")
+        if spec.partitions_as and spec.partitions != specs[spec.partitions_as].partitions:
+            raise TopicFileError(f"{spec.topic}.yaml: partitions differ from those of {spec.partitions_as}")
     return tuple(_prefixed(spec, prefix) for spec in specs.values())
 
 
@@ -110,14 +114,6 @@ def _load(file: Path) -> topic_plan.TopicSpec:
     if spec.topic != file.stem:
         raise TopicFileError(f"{file.name}: topic is {spec.topic}, but the file name says {file.stem}")
     return spec
-
-
-def _check_links(spec: topic_plan.TopicSpec, specs: Mapping[str, topic_plan.TopicSpec]) -> None:
-    for link in (spec.dlq, spec.partitions_as):
-        if link is not None and link not in specs:
-            raise TopicFileError(f"{spec.topic}.yaml: {link} has no topic file")
-    if spec.partitions_as and spec.partitions != specs[spec.partitions_as].partitions:
-        raise TopicFileError(f"{spec.topic}.yaml: partitions differ from those of {spec.partitions_as}")
 
 
 def _prefixed(spec: topic_plan.TopicSpec, prefix: str) -> topic_plan.TopicSpec:
@@ -181,7 +177,11 @@ def apply(admin: AdminClient, wanted: topic_plan.TopicPlan) -> None:
     for request, changes in requests:
         if changes:
             _answers(partial(request, changes, request_timeout=ANSWER_S))
-    _await_visible(admin, wanted)
+    deadline, names = time.monotonic() + VISIBLE_S, [spec.topic for spec in wanted.specs]
+    while left := topic_plan.plan(wanted.specs, read_cluster(admin, names)).topics:
+        if time.monotonic() > deadline:
+            raise KafkaRefusedError(f"applied, but not visible after {VISIBLE_S:.0f} s: {', '.join(sorted(left))}")
+        time.sleep(POLL_S)
 
 
 def check_events_topic(admin: AdminClient, prefix: str = "") -> None:
@@ -209,15 +209,6 @@ def lacking(admin: AdminClient, topic: str) -> TopicsError:
     if error is not None and (refused := denied(error, f"topic {topic}")):
         return KafkaRefusedError(refused)
     return MissingTopicError(f"topic {topic} does not exist: create it with `hmx topics apply`")
-
-
-def _await_visible(admin: AdminClient, applied: topic_plan.TopicPlan) -> None:
-    """Waits until brokers know the changes, since the controller answers earlier: nothing is left to plan then."""
-    deadline, names = time.monotonic() + VISIBLE_S, [spec.topic for spec in applied.specs]
-    while left := topic_plan.plan(applied.specs, read_cluster(admin, names)).topics:
-        if time.monotonic() > deadline:
-            raise KafkaRefusedError(f"applied, but not visible after {VISIBLE_S:.0f} s: {', '.join(sorted(left))}")
-        time.sleep(POLL_S)
 
 
 def metadata(admin: AdminClient, topic: str | None = None) -> Any:

@@ -106,7 +106,6 @@ def allocate(offers: Sequence[Offer], total: int, entries: int = PACK_ENTRIES, f
 
 
 def place(section: OpenSection, candidate: EntryCandidate, limit: int, room: RemainingBudget) -> bool:
-    """Place a candidate, whole or cut to `limit` tokens; return False if it does not fit."""
     if room.entries == 0:
         return False
     placed = _whole(candidate, limit)

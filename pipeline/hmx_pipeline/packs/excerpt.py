@@ -108,7 +108,6 @@ def _weighed(found: str | Pieces) -> int:
 
 @remembered(16 * MB, _weighed)
 def pieces(text: str) -> Pieces:
-    """Return the pieces of a text."""
     found: list[str] = []
     start = 0
     for match in _END.finditer(text):

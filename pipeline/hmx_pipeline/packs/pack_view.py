@@ -273,9 +273,7 @@ def _outdated(ask: PackQuery, known: Iterable[Scored[KnowledgeRecord]]) -> dict[
 def _document_barred(found: Document, outdated: Mapping[str, Scored[KnowledgeRecord]]) -> Exclusion | None:
     """Return the exclusion of a turn that says little more than an outdated record."""
     record = outdated.get(found.event_id)
-    if record is None or 2 * len(record.source.text) < len(found.text):
-        return None
-    return record.barred
+    return None if record is None or 2 * len(record.source.text) < len(found.text) else record.barred
 
 
 def _episodes(

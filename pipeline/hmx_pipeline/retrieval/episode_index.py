@@ -87,8 +87,6 @@ class Term:
 
 
 class QueryTerm(NamedTuple):
-    """A term of a query."""
-
     term: Term
     share: int = WHOLE
     """Weight of the term, in parts of `WHOLE`."""

@@ -94,7 +94,7 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
         if at not in taken and name not in sure:
             taken.add(at)
             sure[name] = question.written[at]
-    filled = sum(1.0 if name in sure else _unfilled(like) for name, like in slots.items())
+    filled = sum(1.0 if name in sure else (0.0 if like.looks else _UNKNOWN) for name, like in slots.items())
     return Bound(sure, filled / len(slots))
 
 
@@ -106,11 +106,6 @@ def _strength(question: Question, at: int, like: "_SlotValues", around: frozense
         before, after = question.beside(at)
         return 2 + any((before and before == b) or (after and after == a) for b, a in around)
     return int(bool(around) and not like.looks and not around.isdisjoint(question.heard.get(word, ())))
-
-
-def _unfilled(like: "_SlotValues") -> float:
-    """Return the share of an unfilled slot. An unknown name may still be there; an id of another shape is not."""
-    return 0.0 if like.looks else _UNKNOWN
 
 
 class _SlotValues(NamedTuple):

@@ -90,7 +90,6 @@ def pack_assigned(session_id: str, subject: str) -> bytes:
 
 
 def unpack_assigned(packed: bytes) -> tuple[int, str]:
-    """Return the mark of a session, and its subject."""
     session, _, subject = packed.decode().partition(":")
     return session_mark(unquote(session)), subject
 

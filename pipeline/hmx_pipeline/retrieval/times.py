@@ -217,9 +217,7 @@ def _ago(text: str, now: datetime) -> Between:
         return _day(now - timedelta(days=count))
     if "week" in text:
         return _week(now - timedelta(weeks=count))
-    if "month" in text:
-        return _month_of(_months_on(now, -count))
-    return _year(now.year - count, now)
+    return _month_of(_months_on(now, -count)) if "month" in text else _year(now.year - count, now)
 
 
 def _rolling(text: str, now: datetime) -> Between:

@@ -208,6 +208,4 @@ def first_wish(text: str) -> str:
 def goal_title(messages: Sequence[Step], limit: int = 80) -> str:
     """Return the first sentence of the first goal message without its greeting; empty if it contains an id."""
     first = first_wish(messages[0].text) if messages else ""
-    if "<" in mask(first):
-        return ""
-    return shorten(" ".join(first.split()), limit)
+    return "" if "<" in mask(first) else shorten(" ".join(first.split()), limit)

@@ -105,9 +105,7 @@ def telling_line(text: str) -> str:
     lines = _lines(text)
     if not lines:
         return ""
-    if lines[0].startswith("Traceback"):
-        return lines[-1]
-    return next(filter(_tells, lines), lines[0])
+    return lines[-1] if lines[0].startswith("Traceback") else next(filter(_tells, lines), lines[0])
 
 
 def _tells(line: str) -> bool:
@@ -152,9 +150,7 @@ def unlabelled(text: str, kind: str = "") -> str:
     text = text.strip()
     if "you mean" in text.lower():
         text = _SUGGESTS.sub("", text)
-    if kind and text.startswith(f"{kind}: "):
-        return text[len(kind) + 2 :]
-    return _LABEL.sub("", text) or text
+    return text[len(kind) + 2 :] if kind and text.startswith(f"{kind}: ") else _LABEL.sub("", text) or text
 
 
 @remembered(2 * MB)
@@ -211,9 +207,7 @@ def _within(text: str, limit: int) -> str:
 
 def shorten(text: str, limit: int) -> str:
     """Cut between words to at most `limit` characters."""
-    if len(text) <= limit:
-        return text
-    return text[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:.-") + "…"
+    return text if len(text) <= limit else text[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:.-") + "…"
 
 
 def sentence(text: str) -> str:

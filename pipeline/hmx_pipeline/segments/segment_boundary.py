@@ -41,7 +41,6 @@ _another: Final = finder(
 _MESSAGE, _FEEDBACK, _STATE = Role.MESSAGE, Role.FEEDBACK, Role.STATE  # enum lookups are ten times slower
 _OPENERS: Final = ACTS | {Role.DECISION, Role.OBSERVATION, Role.STATE}
 
-
 Texts = Callable[[int], str]
 """Returns the text of the open segment's step at an index."""
 
@@ -83,9 +82,7 @@ def starts_new(head: SegmentHead, step: Step, text_of: Texts) -> bool:
         return False
     if step.at - head.last_at > SEGMENT_IDLE_MS:
         return True
-    if head.ended:
-        return user or role in ACTS
-    return user and _new_goal(head, step.text, text_of)
+    return user or role in ACTS if head.ended else user and _new_goal(head, step.text, text_of)
 
 
 def _new_goal(head: SegmentHead, text: str, text_of: Texts) -> bool:

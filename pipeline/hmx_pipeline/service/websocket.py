@@ -103,22 +103,18 @@ async def take_frames(socket: WebSocket) -> None:
     following: Subscriptions = socket.app.state.following
     with following.counted(tenant, "websocket", bound_to(socket)):
         await socket.accept(spoken)
-        await _converse(socket, tenant, following)
-
-
-async def _converse(socket: WebSocket, tenant: str, following: Subscriptions) -> None:
-    frames = Frames(socket)
-    reading = asyncio.create_task(frames.read())
-    try:
-        code, reason = await _acknowledge(socket, tenant, frames, following)
-        if not frames.gone:
-            METRICS.streams_ended.labels(ENDINGS[code]).inc()
-            await socket.close(code, reason)
-    except TimeoutError:
-        METRICS.streams_ended.labels(STALLED).inc()
-    finally:
-        reading.cancel()
-        METRICS.events_accepted.labels(UNACKNOWLEDGED).inc(frames.waiting)
+        frames = Frames(socket)
+        reading = asyncio.create_task(frames.read())
+        try:
+            code, reason = await _acknowledge(socket, tenant, frames, following)
+            if not frames.gone:
+                METRICS.streams_ended.labels(ENDINGS[code]).inc()
+                await socket.close(code, reason)
+        except TimeoutError:
+            METRICS.streams_ended.labels(STALLED).inc()
+        finally:
+            reading.cancel()
+            METRICS.events_accepted.labels(UNACKNOWLEDGED).inc(frames.waiting)
 
 
 async def _acknowledge(socket: WebSocket, tenant: str, frames: Frames, following: Subscriptions) -> tuple[int, str]:

@@ -41,8 +41,6 @@ class ArchiveError(Exception):
 
 
 class ArchivedPartition(NamedTuple):
-    """A partition, as the archive names it."""
-
     topic: str
     """Without the prefix."""
     topic_id: str

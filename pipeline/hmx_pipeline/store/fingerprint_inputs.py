@@ -31,8 +31,6 @@ Read = TypeVar("Read")
 
 
 class _Whose(msgspec.Struct):
-    """The agent of a contribution."""
-
     contribution_id: str
     agent_id: str
 
@@ -91,7 +89,6 @@ def _segments(client: Client, keys: TenantKeys) -> tuple[list[str], float]:
 
 
 def _agents(client: Client, keys: TenantKeys, learnt: FingerprintContents) -> dict[str, str]:
-    """Returns contribution → agent for all sources."""
     sources: list[Artifact | KnowledgeRecord] = [*learnt.artifacts, *learnt.entities, *learnt.relations]
     named = sorted({each for source in sources for each in source.source_memory_ids})
     found = _read(client, _whose, [keys.contribution(each) for each in named])

@@ -37,7 +37,6 @@ _UNSCORED_BITS: Final = 11
 RANKS: Final = 2 ** (64 - _UNSCORED_BITS)
 """Exclusive upper bound of evenly distributed scores."""
 
-
 CardOf = Callable[[bytes, dict[str, Any]], tuple[str, str, bytes | None]]
 """Returns the status, the kind and the index entry of a record; None if it is not searched."""
 

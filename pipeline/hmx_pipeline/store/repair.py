@@ -33,7 +33,6 @@ _TOPIC: Final[Mapping[str, str]] = {
     DOCUMENT: EPISODES,
 }
 
-
 SCANNED: Final = 1_000
 Hides = Callable[[TopicRecord], bool]
 Spans = Mapping[tuple[str, int], tuple[int, int]]

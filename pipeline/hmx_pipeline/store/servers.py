@@ -31,7 +31,6 @@ class Shared(Generic[Server]):
         self.all = tuple(servers)
 
     def of(self, tenant_id: str) -> Server:
-        """Returns that of the tenant's server."""
         return self.all[number_of(tenant_id, len(self.all))]
 
 

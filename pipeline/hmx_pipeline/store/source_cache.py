@@ -38,8 +38,6 @@ Model = tuple[Any, bool]
 
 
 class CachedSource(msgspec.Struct, frozen=True, gc=False):
-    """A cached source."""
-
     model: Any
     sound: bool
     made: Made = msgspec.field(default_factory=Made)

@@ -151,8 +151,6 @@ class TenantIndex:
 
 
 class TenantIndexes:
-    """Tenant indexes within a byte limit."""
-
     def __init__(self, limit: int = VIEWS_BYTES) -> None:
         self._limit = limit
         self._lock = threading.Lock()

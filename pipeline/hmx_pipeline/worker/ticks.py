@@ -44,7 +44,6 @@ def due_for_tick(partition: OwnedPartition, now: float) -> bool:
 
 
 def make_tick(stage: Stage, partition: int, control_key: str, now_ms: int) -> tuple[bytes, Headers]:
-    """Returns value and headers."""
     if stage is SESSIONS:
         value = tick(partition, now_ms)
         return value, [*named(value)[1], (AUTHENTICATION, signature(control_key, value))]

@@ -70,7 +70,6 @@ def scores(sentence: str) -> Scores:
 
 
 def buckets(sentence: str) -> set[int]:
-    """Return the buckets of the features."""
     return {hashed % BUCKETS for hashed in map(crc32, map(str.encode, _features(sentence)))}
 
 

@@ -69,8 +69,6 @@ class _SegmentClaim(NamedTuple):
 
 
 class _SegmentClaims(NamedTuple):
-    """The claims of a segment, and the identity of the user."""
-
     said: list[_SegmentClaim]
     person: str
     by_user: list[Step]

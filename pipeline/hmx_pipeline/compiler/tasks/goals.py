@@ -100,7 +100,6 @@ def _pattern(form: str) -> re.Pattern[str]:
 
 
 def _values(slots: Mapping[str, Sequence[Slot]]) -> dict[str, dict[str, str]]:
-    """Return run → value → slot name."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for name, group in slots.items():
         for slot in group:

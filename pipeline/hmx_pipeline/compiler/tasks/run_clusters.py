@@ -268,7 +268,6 @@ def _probes(side: _WeightedFeatures) -> list[tuple[float, str]]:
 
 
 def _candidates(probes: Sequence[tuple[float, str]], index: Mapping[str, list[int]]) -> list[int]:
-    """Return those that share most of the probes' weight."""
     shared: dict[int, float] = defaultdict(float)
     for weight, f in probes:
         for i in index.get(f, ()):

@@ -91,7 +91,7 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
             segment_rank(c.session_id, c.segment_id),
             c.body["said"],
             _without(slots, persons, c.body),
-            _went_well(c),
+            c.first_at if c.outcome is SegmentOutcome.SUCCESS else None,
         )
         for name, c in by_name.items()
     ]
@@ -144,10 +144,6 @@ def _without(slots: Set[str], own: Set[str], body: Mapping[str, Any]) -> list[st
     filled = [feature for feature in body.get("taken", ()) if feature.rpartition(" ")[0] in slots]
     done = (f for f in body["done"] if f.partition("=")[0] not in own or "=" not in f)
     return [f for f in done if not any(f == each or f.startswith(f"{each} ") for each in filled)]
-
-
-def _went_well(c: Contribution) -> int | None:
-    return c.first_at if c.outcome is SegmentOutcome.SUCCESS else None
 
 
 def in_time(c: Contribution) -> tuple[int, str]:

@@ -104,7 +104,6 @@ def told(segment: Segment) -> dict[str, Any] | None:
 
 
 def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
-    """Return the body of a segment with actions; None if it has none."""
     acted = [action for action in actions if action.role in ACTS and action.verb and not silent(action.verb)][:ACTIONS]
     acts = acts_of(segment.steps, acted)
     if not acts:
