@@ -7,7 +7,7 @@ Enters: an artifact with its versions and contributions; or pattern state record
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.audit.version_history import Json
@@ -31,6 +31,7 @@ FITTING: Final = 5
 _LOOKED_AT: Final = 40
 """Patterns whose titles are compared with the words."""
 _READ: Final = 8  # contributions per pattern that are searched for the words
+_by_id: Final = attrgetter("contribution_id")
 
 
 class Evidence(NamedTuple):
@@ -48,8 +49,6 @@ class Evidence(NamedTuple):
 
 
 class StatusChange(NamedTuple):
-    """A version's status and its cause."""
-
     version: int
     artifact_id: str
     status: str
@@ -182,10 +181,6 @@ def _evidence(maps: Mapping[str, Sequence[Contribution]]) -> dict[str, Sequence[
         made = group(told) if group is not None else {}
         found |= {state_key(tenant_id, each): own for each, own in made.items() if each.type in ARTIFACT_TYPES}
     return found
-
-
-def _by_id(contribution: Contribution) -> str:
-    return contribution.contribution_id
 
 
 def _words(pattern_key: str, contributions: Sequence[Contribution]) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from hmx_pipeline.doors.draft import DraftEvent, bounded, cut
+from hmx_pipeline.doors.draft import DraftEvent, bounded, cut, message_of
 from hmx_pipeline.segments.commands import Simple, simple_commands
 
 AGENT: Final = "claude-code"
@@ -87,11 +87,11 @@ def prompted(text: str, key: str) -> list[DraftEvent]:
         said = f"{command[1]} {arguments[1] if arguments else ''}"
     elif _OWN.match(said):
         return []
-    return [_message("user", said, key)] if said.strip() else []
+    return [message_of("user", said, key)] if said.strip() else []
 
 
 def answered(text: str, key: str) -> list[DraftEvent]:
-    return [_message("assistant", text, key)] if text.strip() else []
+    return [message_of("assistant", text, key)] if text.strip() else []
 
 
 def failed(message: str, key: str) -> DraftEvent:
@@ -154,10 +154,6 @@ def _tests(simple: Simple) -> bool:
     return _RUNNERS.fullmatch(PurePath(simple.program).name) is not None or (
         launched and any((_RUNNERS.fullmatch(word) or _CHECKS.fullmatch(word)) for word in told)
     )
-
-
-def _message(role: str, text: str, key: str) -> DraftEvent:
-    return DraftEvent("message", {"role": role, "text": cut(text.strip()), "attachments": []}, key)
 
 
 def _command(call: ClaudeCall, outcome: ClaudeOutcome, text: str) -> DraftEvent:

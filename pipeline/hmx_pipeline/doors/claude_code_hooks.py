@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from hmx_pipeline.contracts.options import ENTRY_MARK, Section
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import AGENT, SUBAGENT, ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import DraftEvent, cut
+from hmx_pipeline.doors.draft import DraftEvent, cut, text_of
 from hmx_pipeline.segments.targets import CallTargets, targets_of
 
 CONTEXT: Final = 10_000
@@ -65,7 +65,7 @@ def read_hook(fields: Fields, delivery: str = "") -> HookCall | None:
     hook, session = fields.get("hook_event_name"), fields.get("session_id")
     if not isinstance(hook, str) or not isinstance(session, str) or not session:
         return None
-    kind, agent = HOOKS.get(hook, UNMAPPED), _text(fields, "agent_id")
+    kind, agent = HOOKS.get(hook, UNMAPPED), text_of(fields.get("agent_id"))
     drafts = kind.tells(fields, delivery) if kind.tells else []
     question = kind.asks(fields) if kind.asks else None
     if question is not None and not question.query.strip():
@@ -76,7 +76,7 @@ def read_hook(fields: Fields, delivery: str = "") -> HookCall | None:
         agent_id=SUBAGENT if agent else AGENT,
         drafts=tuple(drafts),
         question=question,
-        metadata={"cwd": cwd} if (cwd := _text(fields, "cwd")) else {},
+        metadata={"cwd": cwd} if (cwd := text_of(fields.get("cwd"))) else {},
     )
 
 
@@ -98,7 +98,9 @@ def hook_answer(hook: str, entries: list[str]) -> dict[str, Any]:
 def _call(fields: Fields) -> ClaudeCall:
     given = fields.get("tool_input")
     arguments = given if isinstance(given, dict) else {}
-    return ClaudeCall(_text(fields, "tool_use_id"), _text(fields, "tool_name"), arguments, _text(fields, "cwd"))
+    return ClaudeCall(
+        text_of(fields.get("tool_use_id")), text_of(fields.get("tool_name")), arguments, text_of(fields.get("cwd"))
+    )
 
 
 def _done(fields: Fields, _: str) -> list[DraftEvent]:
@@ -108,7 +110,7 @@ def _done(fields: Fields, _: str) -> list[DraftEvent]:
 
 def _failed(fields: Fields, _: str) -> list[DraftEvent]:
     call = _call(fields)
-    drafts = claude_code.called(call, ClaudeOutcome(False, _text(fields, "error"), duration_ms=_duration(fields)))
+    drafts = claude_code.called(call, ClaudeOutcome(False, text_of(fields.get("error")), duration_ms=_duration(fields)))
     if fields.get("is_interrupt") is True:
         drafts.append(claude_code.interrupted(call.key("interrupted")))
     return drafts
@@ -120,17 +122,21 @@ def _duration(fields: Fields) -> float:
 
 
 def _prompted(fields: Fields, key: str) -> list[DraftEvent]:
-    return claude_code.prompted(_text(fields, "prompt"), claude_code.turn_key("prompt", fields.get("prompt_id"), key))
+    return claude_code.prompted(
+        text_of(fields.get("prompt")), claude_code.turn_key("prompt", fields.get("prompt_id"), key)
+    )
 
 
 def _answered(fields: Fields, key: str) -> list[DraftEvent]:
     """Return the last words of a turn. Where another hook made it go on, they are not the first under its prompt."""
     prompt = None if fields.get("stop_hook_active") is True else fields.get("prompt_id")
-    return claude_code.answered(_text(fields, "last_assistant_message"), claude_code.turn_key("answer", prompt, key))
+    return claude_code.answered(
+        text_of(fields.get("last_assistant_message")), claude_code.turn_key("answer", prompt, key)
+    )
 
 
 def _refused(fields: Fields, _: str) -> list[DraftEvent]:
-    return [claude_code.refused(_call(fields), _text(fields, "reason"))]
+    return [claude_code.refused(_call(fields), text_of(fields.get("reason")))]
 
 
 def _targets(fields: Fields, *, failed: bool = False) -> CallTargets:
@@ -143,7 +149,7 @@ def _targets(fields: Fields, *, failed: bool = False) -> CallTargets:
 
 
 def _after_failure(fields: Fields) -> HookQuestion:
-    query = f"{_what(fields)} fails: {_text(fields, 'error')}"
+    query = f"{_what(fields)} fails: {text_of(fields.get('error'))}"
     return HookQuestion(cut(query, QUERY), 500, _FAILED, _targets(fields, failed=True))
 
 
@@ -154,25 +160,22 @@ def _what(fields: Fields) -> str:
     return f"{call.tool} {next((value for value in named if isinstance(value, str)), '')}".strip()
 
 
-def _text(fields: Fields, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""
-
-
 def _session_ended(fields: Fields, key: str) -> list[DraftEvent]:
     """As a typed event: a change of state would be taken for an effect of the last command."""
     return [
-        DraftEvent(f"{claude_code.VENDOR}session.ended", {"status": "ended", "reason": _text(fields, "reason")}, key)
+        DraftEvent(
+            f"{claude_code.VENDOR}session.ended", {"status": "ended", "reason": text_of(fields.get("reason"))}, key
+        )
     ]
 
 
 HOOKS: Final[Mapping[str, HookKind]] = {
     "SessionStart": HookKind(
-        asks=lambda fields: HookQuestion(PurePath(_text(fields, "cwd")).name, 800, _BEGUN), deadline_ms=500
+        asks=lambda fields: HookQuestion(PurePath(text_of(fields.get("cwd"))).name, 800, _BEGUN), deadline_ms=500
     ),
     "UserPromptSubmit": HookKind(
         _prompted,
-        lambda fields: HookQuestion(cut(_text(fields, "prompt"), QUERY), 1_200),
+        lambda fields: HookQuestion(cut(text_of(fields.get("prompt")), QUERY), 1_200),
         deadline_ms=500,
     ),
     "PreToolUse": HookKind(
@@ -185,9 +188,9 @@ HOOKS: Final[Mapping[str, HookKind]] = {
     "SubagentStart": HookKind(),
     "SubagentStop": HookKind(_answered),
     "Stop": HookKind(_answered),
-    "StopFailure": HookKind(lambda fields, key: [claude_code.failed(_text(fields, "error"), key)]),
+    "StopFailure": HookKind(lambda fields, key: [claude_code.failed(text_of(fields.get("error")), key)]),
     "PreCompact": HookKind(),
-    "PostCompact": HookKind(lambda fields, key: [claude_code.compacted(_text(fields, "trigger") or "auto", key)]),
+    "PostCompact": HookKind(lambda fields, key: [claude_code.compacted(text_of(fields.get("trigger")) or "auto", key)]),
     "Notification": HookKind(),
     "SessionEnd": HookKind(_session_ended),
 }

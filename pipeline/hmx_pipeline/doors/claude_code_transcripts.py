@@ -15,7 +15,7 @@ import orjson
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, parse_instant
 from hmx_pipeline.doors import claude_code
 from hmx_pipeline.doors.claude_code import AGENT, SUBAGENT, ClaudeCall, ClaudeOutcome
-from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, TranscriptImport
+from hmx_pipeline.doors.draft import BETWEEN, DraftEvent, TranscriptImport, text_of
 
 _SILENT: Final = re.compile(
     r"summary|file-history-snapshot|queue-operation|progress|attachment|custom-title|ai-title|last-prompt|tag|mode"
@@ -154,28 +154,25 @@ class ClaudeCodeImport(TranscriptImport):
     def _of_block(self, session: str, entry: Json, block: Json, key: str) -> list[DraftEvent]:
         match block:
             case {"type": "text", "text": str(text)} if entry["type"] == "assistant":
-                return self._of_words(session, entry, text, key)
+                if entry.get("isApiErrorMessage") is True:
+                    return [claude_code.failed(text, key)]
+                self._between(session)
+                if text.strip():
+                    self._said[session] = _LastWords(entry, text, self._prompts.get(session), key)
+                return []
             case {"type": "text", "text": str(text)}:
                 drafts = self._of_text(session, entry, text, key)
                 if not drafts:
                     self.report.left_out["texts that nobody said"] += 1
                 return drafts
             case {"type": "tool_use", "id": str(name), "name": str(tool), "input": dict(arguments)}:
-                call = ClaudeCall(name, tool, arguments, _text(entry.get("cwd")))
+                call = ClaudeCall(name, tool, arguments, text_of(entry.get("cwd")))
                 self._waiting[name] = _OpenCall(call, entry["timestamp"])
                 self._between(session)
                 return []
             case {"type": "tool_result", "tool_use_id": str(name)}:
                 return self._of_result(entry, block, name)
-        self.report.left_out[f"blocks of the type {_text(block.get('type'))[:40] or 'unknown'}"] += 1
-        return []
-
-    def _of_words(self, session: str, entry: Json, text: str, key: str) -> list[DraftEvent]:
-        if entry.get("isApiErrorMessage") is True:
-            return [claude_code.failed(text, key)]
-        self._between(session)
-        if text.strip():
-            self._said[session] = _LastWords(entry, text, self._prompts.get(session), key)
+        self.report.left_out[f"blocks of the type {text_of(block.get('type'))[:40] or 'unknown'}"] += 1
         return []
 
     def _between(self, session: str) -> None:
@@ -223,10 +220,6 @@ class ClaudeCodeImport(TranscriptImport):
         agent = SUBAGENT if entry.get("isSidechain") is True else AGENT
         about = {"cwd": entry.get("cwd"), "branch": entry.get("gitBranch")}
         return self._numbered(draft, session, agent, entry["timestamp"], about)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _result_text(content: object) -> str:

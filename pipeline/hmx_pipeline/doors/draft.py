@@ -23,7 +23,6 @@ DEPTH: Final = 12
 VALUES: Final = 4_096
 """Texts and other values of one call's arguments."""
 
-
 BETWEEN: Final = "words of the assistant between its calls"
 """What every import leaves out under this name."""
 NAMED: Final = 20
@@ -104,6 +103,10 @@ class TranscriptImport:
             "metadata": {**{name: value for name, value in about.items() if value}, **draft.metadata, **self._extra},
             "source": self.AGENT,
         }
+
+
+def message_of(role: str, text: str, key: str) -> DraftEvent:
+    return DraftEvent("message", {"role": role, "text": cut(text.strip()), "attachments": []}, key)
 
 
 def cut(text: str, characters: int = TEXT) -> str:

@@ -18,7 +18,7 @@ from hmx_pipeline.contracts.ids import keyed_id
 from hmx_pipeline.contracts.limits import TAG
 from hmx_pipeline.contracts.timestamps import NS_PER_MS, format_ms
 from hmx_pipeline.contracts.versions import HMX_VERSION
-from hmx_pipeline.doors.draft import DraftEvent, bounded, cut
+from hmx_pipeline.doors.draft import DraftEvent, bounded, cut, message_of
 from hmx_pipeline.doors.otel_messages import (
     MESSAGES,
     Chat,
@@ -198,7 +198,7 @@ class _Mapping:
                 else:
                     self._mapped.left_out["results without a call"] += 1
             if one.role == "user" and one.text.strip():
-                yield _Drafted(_message("user", one.text, f"said/{before}"))
+                yield _Drafted(message_of("user", one.text, f"said/{before}"))
         if left := sum(map(len, calls.values())):
             self._mapped.left_out["calls without a result"] += left
 
@@ -282,16 +282,12 @@ def _kind(record: OtelRecord) -> str:
 def _answers(record: OtelRecord, said: list[ChatMessage]) -> Iterator[_Drafted]:
     texts = [one.text for one in said if one.text.strip()]
     for index, text in enumerate(texts, 1 - len(texts)):
-        yield _Drafted(_message("assistant", text, _answer_key(record) + (f"/{index}" if index else "")))
+        yield _Drafted(message_of("assistant", text, _answer_key(record) + (f"/{index}" if index else "")))
 
 
 def _answer_key(record: OtelRecord) -> str:
     """Return the key of the last words of a span."""
     return f"{record.trace_id}/{record.span_id}/answer"
-
-
-def _message(role: str, text: str, key: str) -> DraftEvent:
-    return DraftEvent("message", {"role": role, "text": cut(text.strip()), "attachments": []}, key)
 
 
 def _outcome(call: ToolUse, result: Any, digest: str) -> Iterator[_Drafted]:

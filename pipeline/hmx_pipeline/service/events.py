@@ -25,7 +25,7 @@ from hmx_pipeline.intake.decode import decode
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service.access import Writer, grant_of
 from hmx_pipeline.service.api_keys import Grant
-from hmx_pipeline.service.body import media_type, parsed, read_body
+from hmx_pipeline.service.body import JSON, media_type, parsed, read_body
 from hmx_pipeline.service.event_log import EventLog, EventRecord, LogPosition, NotAppendedError
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.problems import ProblemError, ProblemKind, unavailable
@@ -37,7 +37,6 @@ SLICE_BYTES: Final = 256 * KB
 """Bytes of a request that are checked in one turn, before other tenants get theirs."""
 AT_ONCE, AT_ONCE_EACH = 2, 1
 """Bodies parsed and checked at the same time, in total and per tenant."""
-JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 UNACKNOWLEDGED: Final = "unacknowledged"
 """Metrics label of events that may or may not be in the log."""
@@ -121,7 +120,6 @@ async def post_events(request: Request, tenant: Writer) -> Response:
 
 
 def _split(body: bytes, kind: str) -> list[bytes]:
-    """Splits a body into the bytes of its events."""
     if kind == NDJSON:
         values = [line for line in body.split(b"\n") if line.strip()]
     elif body.lstrip()[:1] == b"[":

@@ -6,7 +6,7 @@ hook should be sent again, with the same `X-HMX-Delivery`.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Annotated, Any, Final
 
 import orjson
@@ -20,7 +20,7 @@ from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.queries.context_pack import make_pack
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.service.access import Writer, admitted, bound_to, grant_of
-from hmx_pipeline.service.body import HELD, media_type, parsed, read_body
+from hmx_pipeline.service.body import HELD, JSON, described, media_type, parsed, read_body
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.answer_envelope import TENANT
 from hmx_pipeline.service.hippocortex.capture import Captures
@@ -29,7 +29,6 @@ from hmx_pipeline.service.problems import ProblemError, ProblemKind
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError, TamperedError
 
 BODY_BYTES: Final = 16 * MB
-JSON: Final = "application/json"
 APPENDED: Final = "X-HMX-Appended"
 UNKNOWN: Final = "unknown"
 """Metrics label of hooks that have no mapping."""
@@ -39,12 +38,7 @@ router: Final = APIRouter()
 _late: Final[set[asyncio.Task[Any]]] = set()
 """Appends that go on after their answer; a task that nobody holds may be collected."""
 
-_BODY: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {JSON: {"schema": {"type": "object", "description": "The JSON that Claude Code gives a hook"}}},
-    }
-}
+_BODY: Final = described({"type": "object", "description": "The JSON that Claude Code gives a hook"})
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "What a hook of Claude Code answers", "content": {JSON: {"schema": {"type": "object"}}}}
 }
@@ -90,29 +84,15 @@ def _read(body: bytes, delivery: str) -> HookCall:
         fields = None
     call = read_hook(fields, delivery) if isinstance(fields, dict) else None
     if call is None:
-        raise ProblemError(
-            ProblemKind.INVALID_REQUEST, "send the JSON of a hook: hook_event_name, session_id", path="$"
-        )
+        detail = "send the JSON of a hook: hook_event_name, session_id"
+        raise ProblemError(ProblemKind.INVALID_REQUEST, detail, path="$")
     return call
 
 
 async def _told(request: Request, tenant: str, call: HookCall) -> str:
     """Appends the events. Returns what became of them."""
     captures: Captures = request.app.state.captures
-    sent = _captures_of(call)
-    if not sent:
-        return "none"
-    try:
-        taken = await captures.take(tenant, grant_of(request), sent)
-    except ProblemError:
-        return "pending"
-    if any(one.refused for one in taken):
-        return "rejected"
-    return "duplicate" if all(one.duplicate for one in taken) else "yes"
-
-
-def _captures_of(call: HookCall) -> Sequence[bytes]:
-    return [
+    sent = [
         orjson.dumps(
             {
                 "type": draft.event_type,
@@ -124,6 +104,15 @@ def _captures_of(call: HookCall) -> Sequence[bytes]:
         )
         for draft in call.drafts
     ]
+    if not sent:
+        return "none"
+    try:
+        taken = await captures.take(tenant, grant_of(request), sent)
+    except ProblemError:
+        return "pending"
+    if any(one.refused for one in taken):
+        return "rejected"
+    return "duplicate" if all(one.duplicate for one in taken) else "yes"
 
 
 async def _asked(request: Request, tenant: str, call: HookCall) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fastapi.responses import Response
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.service.access import HEADER, Reader, bound_to, holder_of
 from hmx_pipeline.service.api_keys import NAME, digest
-from hmx_pipeline.service.body import media_type, read_body
+from hmx_pipeline.service.body import JSON, described, media_type, read_body
 from hmx_pipeline.service.in_process import as_scope, sent
 from hmx_pipeline.service.problems import MEDIA_TYPE, ProblemError, ProblemKind
 
@@ -25,14 +25,8 @@ BODY_BYTES: Final = MB
 AT_ONCE: Final = 16
 """Tools that run at a time; each waits in a thread for routes that need another one."""
 AT_ONCE_EACH: Final = 8
-JSON: Final = "application/json"
 _PASSED: Final = (b"authorization", HEADER.lower().encode(), b"host", b"traceparent")
-_BODY: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {JSON: {"schema": {"type": "object", "description": "A message of MCP, as JSON-RPC"}}},
-    }
-}
+_BODY: Final = described({"type": "object", "description": "A message of MCP, as JSON-RPC"})
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     202: {"description": "A notification was taken"},
     "4XX": {"description": "Not a message of MCP, or a problem (RFC 9457)", "content": {JSON: {}, MEDIA_TYPE: {}}},

@@ -9,7 +9,7 @@ acknowledge: exporters then send it again.
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 from fastapi import APIRouter, Request
@@ -21,7 +21,7 @@ from hmx_pipeline.doors.otel_messages import CUT
 from hmx_pipeline.doors.otlp import Export, OtlpError, partial_success, read_logs, read_traces
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.service.access import Writer, grant_of
-from hmx_pipeline.service.body import coding, media_type, parsed, read_body, unpacked
+from hmx_pipeline.service.body import JSON, coding, media_type, parsed, read_body, unpacked
 from hmx_pipeline.service.events import EventStatus, take
 from hmx_pipeline.service.fair_turns import FairTurns
 from hmx_pipeline.service.hippocortex.minting import EPOCH_MS
@@ -32,7 +32,6 @@ from hmx_pipeline.store.capture_coordination import CaptureCoordination
 
 BODY_BYTES: Final = 16 * MB
 """Of a body, and of what a compressed one holds."""
-JSON: Final = "application/json"
 PROTOBUF: Final = "application/x-protobuf"
 NAMED: Final = 8
 """Reasons in an answer, the most frequent."""
@@ -44,12 +43,6 @@ _ROUTE: Final[dict[str, Any]] = {
 }
 
 router: Final = APIRouter()
-
-
-class _ReadExport(NamedTuple):
-    export: Export
-    mapped: Mapped
-    values: list[bytes]
 
 
 @router.post("/v1/traces", **_ROUTE)
@@ -73,13 +66,13 @@ async def _exported(request: Request, tenant: str, read: Callable[..., Export], 
         request.app.state.bodies.hold(request.scope, len(body))
     sender = Sender(tenant, grant.agent or "", grant.subject or "")
 
-    def reading() -> _ReadExport:
+    def reading() -> tuple[Export, Mapped, list[bytes]]:
         try:
             export = read(body, protobuf=protobuf)
         except OtlpError as error:
             raise ProblemError(ProblemKind.INVALID_REQUEST, str(error), path="$") from None
         mapped = map_records(export.records, sender)
-        return _ReadExport(export, mapped, [orjson.dumps(one.event) for one in mapped.events])
+        return export, mapped, [orjson.dumps(one.event) for one in mapped.events]
 
     export, mapped, values = await parsed(request, tenant, body, reading)
     reasons = await append_told(request, tenant, mapped.events, values)

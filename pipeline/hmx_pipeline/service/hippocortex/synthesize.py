@@ -5,7 +5,7 @@ the same as under `/v1/hmx`.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import orjson
@@ -205,18 +205,14 @@ def list_artifacts(
 
 def told(artifact: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an artifact in the clients' format."""
-    created = artifact["created_at"]
-    return {
-        "id": artifact["artifact_id"],
-        "type": artifact["artifact_type"],
-        "status": artifact["status"],
-        "title": artifact["title"],
-        "content": artifact["content"],
-        "confidence": artifact["confidence"],
-        "evidenceCount": artifact.get("observed_count", len(artifact["source_events"])),
-        "createdAt": created,
-        "updatedAt": artifact.get("updated_at", created),
-    }
+    values = (artifact[name] for name in ("artifact_id", "artifact_type", "status", "title", "content", "confidence"))
+    count = artifact.get("observed_count", len(artifact["source_events"]))
+    return _in_clients_form(values, count, artifact["created_at"], artifact.get("updated_at"))
+
+
+def _in_clients_form(values: Iterable[Any], count: int, created: str, updated: str | None = None) -> dict[str, Any]:
+    named = zip(("id", "type", "status", "title", "content", "confidence"), values, strict=True)
+    return {**dict(named), "evidenceCount": count, "createdAt": created, "updatedAt": updated or created}
 
 
 def _closed(value: Any, name: str) -> str:
@@ -259,31 +255,13 @@ def get_artifact(request: Request, tenant: Reader, source_id: Id) -> Response:
 
 
 def _told_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "id": record["record_id"],
-        "type": record["kind"],
-        "status": record["status"],
-        "title": record["text"],
-        "content": record["body"],
-        "confidence": record["confidence"],
-        "evidenceCount": len(record["source_memory_ids"]),
-        "createdAt": record["created_at"],
-        "updatedAt": record["created_at"],
-    }
+    values = (record[name] for name in ("record_id", "kind", "status", "text", "body", "confidence"))
+    return _in_clients_form(values, len(record["source_memory_ids"]), record["created_at"])
 
 
 def _told_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "id": event["id"],
-        "type": SourceType.EPISODE,
-        "status": Status.ACTIVE,
-        "title": event["eventType"],
-        "content": event["payload"],
-        "confidence": 1.0,
-        "evidenceCount": 1,
-        "createdAt": event["timestamp"],
-        "updatedAt": event["timestamp"],
-    }
+    values = (event["id"], SourceType.EPISODE, Status.ACTIVE, event["eventType"], event["payload"], 1.0)
+    return _in_clients_form(values, 1, event["timestamp"])
 
 
 @router.post("/vault/query/{item_id:id}/reveal")
