@@ -18,7 +18,7 @@ from hmx_pipeline.contracts.keys import CONTROL_TENANT
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
-group: Final = typer.Typer(help="Exports and imports what a tenant or an agent has learnt.", no_args_is_help=True)
+group: Final = typer.Typer(no_args_is_help=True)
 
 
 @group.command()

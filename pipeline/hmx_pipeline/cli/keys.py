@@ -18,9 +18,7 @@ from hmx_pipeline.settings import Settings
 SURE: Final = 8
 """Shortest id prefix that `revoke` accepts."""
 
-group = typer.Typer(
-    no_args_is_help=True, help="Creates, lists and revokes the service's API keys (file: HMX_API_KEYS)."
-)
+group = typer.Typer(no_args_is_help=True)
 
 
 @group.command()

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 Record = Annotated[str, typer.Argument(metavar="ID", help="The record: its id or the end of it.")]
 Reason = Annotated[str, typer.Option(help="Why, kept with the record; at most 200 characters.")]
 
-group = typer.Typer(no_args_is_help=True, help="Lists, confirms, corrects and retracts what memory knows.")
+group = typer.Typer(no_args_is_help=True)
 
 
 @group.command("list")

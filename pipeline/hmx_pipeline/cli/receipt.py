@@ -13,7 +13,7 @@ from hmx_pipeline.cli.console import OUT, fail
 from hmx_pipeline.contracts.safe_text import on_one_line
 from hmx_pipeline.settings import Settings
 
-group = typer.Typer(no_args_is_help=True, help="Verifies receipts of erasures, offline.")
+group = typer.Typer(no_args_is_help=True)
 
 
 @group.command()

@@ -12,7 +12,7 @@ from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, table
 from hmx_pipeline.cli.opened_memory import opened
 from hmx_pipeline.settings import Settings
 
-group: Final = typer.Typer(no_args_is_help=True, help="Shows what leaves a tenant's memory by age, class and count.")
+group: Final = typer.Typer(no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The tenant.")]
 
 

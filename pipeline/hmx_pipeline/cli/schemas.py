@@ -22,7 +22,7 @@ from hmx_pipeline.kafka.schema_registry import (
 from hmx_pipeline.kafka.topic_files import load_topics
 from hmx_pipeline.settings import Settings
 
-group = typer.Typer(no_args_is_help=True, help="Registers the JSON Schemas of topics with a schema registry.")
+group = typer.Typer(no_args_is_help=True)
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 
 

@@ -15,7 +15,7 @@ from hmx_pipeline.cli.console import ERR, OUT, AsJson, fail, many, print_json
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import GROUP
 
-group = typer.Typer(no_args_is_help=True, help="Feeds the events topic from another queue.")
+group = typer.Typer(no_args_is_help=True)
 NATS: Final = "nats://127.0.0.1:4222"
 Group = Annotated[str, typer.Option(help="Name under which the queue remembers what was taken.")]
 Url = Annotated[str, typer.Option(help="Address of the queue; default: HMX_SOURCE_URL.")]

@@ -9,12 +9,7 @@ from hmx_pipeline.cli.console import OUT, AsJson, fail, plain, print_json, progr
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.topology import PATTERNS, SESSIONS, STAGES
 
-group: Final = typer.Typer(
-    name="state",
-    help="Repairs stage state that cannot be read.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+group: Final = typer.Typer(no_args_is_help=True)
 
 
 class StageName(StrEnum):

@@ -31,12 +31,7 @@ TENANT: Final = 12
 NAME: Final = 24
 TITLE: Final = 32
 
-group: Final = typer.Typer(
-    name="table",
-    help="Shows the state of the stages, read from their state topics.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+group: Final = typer.Typer(no_args_is_help=True)
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant.")]
 Limit = Annotated[int | None, typer.Option(min=1, help=f"Rows to show; default: {SHOWN}, with --json all.")]
 

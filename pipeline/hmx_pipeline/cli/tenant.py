@@ -19,9 +19,7 @@ from hmx_pipeline.settings import Settings
 if TYPE_CHECKING:
     from hmx_pipeline.contracts.retention import Retention
 
-group: Final = typer.Typer(
-    no_args_is_help=True, help="Sets and shows what a tenant's subjects share, whom it trusts, what it keeps."
-)
+group: Final = typer.Typer(no_args_is_help=True)
 
 
 @group.command("set")

@@ -32,9 +32,7 @@ _UNITS: Mapping[str, Sequence[tuple[int, str]]] = {
     ".bytes": ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")),
 }
 
-group = typer.Typer(
-    no_args_is_help=True, help="Compares topics/*.yaml with the cluster, and applies the difference; grows."
-)
+group = typer.Typer(no_args_is_help=True)
 Bootstrap = Annotated[
     str | None, typer.Option(help="host:port[,host:port…]; default: HMX_KAFKA_BOOTSTRAP, then the local stack.")
 ]
