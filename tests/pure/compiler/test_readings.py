@@ -77,6 +77,22 @@ def test_a_look_around_with_a_tool_does_not_replace_what_the_tool_is_used_for() 
     assert steps(found) == ["get(id=<room>, kind=room)", "hall open <room>"]
 
 
+def test_commands_of_one_program_are_told_apart_by_their_paths() -> None:
+    api, cy = "https://hall.example/v2", "curl -X POST https://hall.example/v2/rooms"
+
+    def opened(n: int) -> list[RunAction | str]:
+        room, look = ROOMS[n % 6], [f"curl {api}/health"] if n == 3 else []
+        stuck = [deed(f"{cy}/{room}/open -d by=board", ok=False, error="lock is stuck")] if n % 2 else []
+        oiled = [f"{cy}/{room}/oil -d by=hand"] if n % 2 else []
+        return [f"curl {api}/rooms/{room}", *look, *stuck, *oiled, f"{cy}/{room}/open -d by=board", f"hall tell {room}"]
+
+    runs = [run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(9)]
+    found = learnt(runs)
+    assert steps(found) == [f"curl {api}/rooms/<room>", f"{cy}/<room>/open -d by=board", "hall tell <room>"]
+    assert [way.template.text for each in found.remedies for way in each.ways] == [f"{cy}/<room>/oil -d by=hand"]
+    assert not any(task_schema._does_more(each, found) for each in runs)
+
+
 def test_a_value_is_filled_from_the_whole_name_that_the_wish_has() -> None:
     runs = [run(n, f"Fix door dr-{n}{n}", f"ssh ctl-dr-{n}{n} restart", f"door test dr-{n}{n}") for n in range(6)]
     assert steps(learnt(runs)) == ["ssh ctl-<door> restart", "door test <door>"]

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.tasks.readings import NONE, PART, Readings, named, pieces
+from hmx_pipeline.compiler.tasks.readings import NONE, PART, Readings, commands, named, pieces
 from hmx_pipeline.contracts.bounded_cache import once, remembered
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
@@ -64,7 +64,7 @@ class RunAction(NamedTuple):
         if not self.line:
             return (named(call(self.name, self.arguments), known),)
         whole = whole_line(self.line) if known else None
-        return (whole,) if whole is not None and whole.form in known else simple_commands(self.line, known)
+        return (whole,) if whole is not None and whole.form in known else commands(self.line, known)
 
 
 class Run(NamedTuple):
