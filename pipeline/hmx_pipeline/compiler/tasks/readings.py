@@ -22,7 +22,7 @@ _SOME: Final = 0.25
 _NAMES: Final = 12
 _PIECE: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/:?]+")
 
-PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/]+")
+PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/\\]+")
 """What a value that is put together is made of."""
 Readings = frozenset[str]
 _Place = tuple[str, str]
