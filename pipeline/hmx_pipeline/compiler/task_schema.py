@@ -14,7 +14,6 @@ from hmx_pipeline.compiler.artifact_text import listed, most_frequent, percent, 
 from hmx_pipeline.compiler.confidence import CONTRADICTED, Tally, Verdict, outcomes, tally
 from hmx_pipeline.compiler.evidence_kind import ArtifactType, Finding, Need, nothing
 from hmx_pipeline.compiler.tasks.procedure import Procedure, ProcedureStep, procedure, verdict
-from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.remedies import Remedy
 from hmx_pipeline.compiler.tasks.slot_texts import described, slot_lines
 from hmx_pipeline.compiler.tasks.task_run import Run, run_of
@@ -102,7 +101,7 @@ def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
     leads = [step for step in clear if (wished or not step.optional) and not _is_usual(step, usual)]
     if not is_course and 2 * sum(_does_more(run_of(c), found) for c in good) >= len(good):
         later = [run.deeds[len(run.deeds) // 2 :] for run in map(run_of, good)]
-        ends = [{simple for deed in deeds for simple in deed.parts(NONE)} for deeds in later]
+        ends = [{simple for deed in deeds for simple in deed.parts(found.readings)} for deeds in later]
         asked = [goal.casefold() for goal in found.goals]
         leads = [
             step
@@ -119,7 +118,7 @@ def _is_course(found: Procedure) -> bool:
 
 def _does_more(run: Run, found: Procedure) -> bool:
     """Return True if the steps tell less than a third of what the run did."""
-    done = [simple for deed in run.deeds for simple in deed.parts(NONE)]
+    done = [simple for deed in run.deeds for simple in deed.parts(found.readings)]
     told = sum(any(step.template.covers(simple) for step in found.steps) for simple in done)
     return _TOLD_OF * told < len(done)
 

@@ -26,6 +26,8 @@ _PIECES: Final = re.compile(rf"<[^<>]*>|{_WRITTEN.pattern}")
 _KIN: Final = 2
 """Two slots that have so many names in common take the same things."""
 _ID: Final = re.compile(r"\d")
+_ENDING: Final = re.compile("(?<=[0-9A-Za-z])[\u2e80-\U0010ffff]+$")
+"""What some languages add to a word in Latin letters."""
 
 
 class Bound(NamedTuple):
@@ -52,7 +54,8 @@ class Question:
     def __init__(self, text: str, wishes: Iterable[str] = (), procedures: Iterable[Mapping[str, Any]] = ()) -> None:
         self.written = _WRITTEN.findall(text)[:_WORDS]
         self.low = [word.casefold() for word in self.written]
-        self.looks = [{_looks(word), " ".join(masks(word))} - {""} for word in self.written]
+        self.bare = [_ENDING.sub("", word) for word in self.written]
+        self.looks = [{_looks(word), " ".join(masks(word))} - {""} for word in self.bare]
         self._wishes = wishes
         names = self._names = {
             word for word in self.low if len(word) > 1 and word not in STOP_WORDS and not _ID.search(word)
@@ -93,7 +96,8 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
     for _, at, _, name in pairs:
         if at not in taken and name not in sure:
             taken.add(at)
-            sure[name] = question.written[at]
+            named = question.low[at] in slots[name].names
+            sure[name] = question.written[at] if named else question.bare[at]
     filled = sum(1.0 if name in sure else (0.0 if like.looks else _UNKNOWN) for name, like in slots.items())
     return Bound(sure, filled / len(slots))
 

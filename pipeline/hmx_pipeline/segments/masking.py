@@ -71,6 +71,8 @@ _THAT_IT_FAILED: Final = re.compile(
     r"|build|the|make)\b)*",
     re.IGNORECASE,
 )
+_SAID: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}|[^\W\d_](?:[^\W\d_]|['-])+")
+"""A word of any language; two letters of a script without spaces."""
 _SENTENCE_WORDS: Final = 2
 _CUT_WORDS: Final = 3
 _VALUE_MIN: Final = 3  # shorter argument values are parts of ordinary words
@@ -141,7 +143,7 @@ def _announces(line: str) -> bool:
     if _ANNOUNCED.match(line) or _TESTED.match(line):
         return True
     masked = mask(line)
-    words = re.findall(r"[A-Za-z][A-Za-z'-]+", _MASK.sub(" ", masked))
+    words = _SAID.findall(_MASK.sub(" ", masked))
     return len(words) < _SENTENCE_WORDS and (masked != line or line.endswith(":"))
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hmx_pipeline.compiler import task_schema
 from hmx_pipeline.compiler.tasks.procedure import verdict
 from hmx_pipeline.compiler.tasks.readings import readings
-from hmx_pipeline.compiler.tasks.task_run import RunAction
+from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.segments.commands import whole_line
 from tests.pure.compiler.test_tasks import ROOMS, USERS, called, deed, learnt, run, steps
 
@@ -77,9 +77,52 @@ def test_a_look_around_with_a_tool_does_not_replace_what_the_tool_is_used_for() 
     assert steps(found) == ["get(id=<room>, kind=room)", "hall open <room>"]
 
 
+def test_commands_of_one_program_are_told_apart_by_their_paths() -> None:
+    api, cy = "https://hall.example/v2", "curl -X POST https://hall.example/v2/rooms"
+
+    def opened(n: int) -> list[RunAction | str]:
+        room, look = ROOMS[n % 6], [f"curl {api}/health"] if n == 3 else []
+        stuck = [deed(f"{cy}/{room}/open -d by=board", ok=False, error="lock is stuck")] if n % 2 else []
+        oiled = [f"{cy}/{room}/oil -d by=hand"] if n % 2 else []
+        return [f"curl {api}/rooms/{room}", *look, *stuck, *oiled, f"{cy}/{room}/open -d by=board", f"hall tell {room}"]
+
+    runs = [run(n, f"Open room {ROOMS[n % 6]}", *opened(n)) for n in range(9)]
+    found = learnt(runs)
+    assert steps(found) == [f"curl {api}/rooms/<room>", f"{cy}/<room>/open -d by=board", "hall tell <room>"]
+    assert [way.template.text for each in found.remedies for way in each.ways] == [f"{cy}/<room>/oil -d by=hand"]
+    assert not any(task_schema._does_more(each, found) for each in runs)
+
+
 def test_a_value_is_filled_from_the_whole_name_that_the_wish_has() -> None:
     runs = [run(n, f"Fix door dr-{n}{n}", f"ssh ctl-dr-{n}{n} restart", f"door test dr-{n}{n}") for n in range(6)]
     assert steps(learnt(runs)) == ["ssh ctl-<door> restart", "door test <door>"]
+
+
+def test_a_name_with_slashes_in_the_wish_is_filled_in_as_a_whole() -> None:
+    def granted(n: int) -> Run:
+        case = f"Z/24/{n}0{n}1{n}"
+        text, path = f"on: permit\ncase: {case}\nweeks: 6", f"C:\\cases\\{ROOMS[n % 6]}\\act"
+        told = called("tell", text=text), called("put", path=path)
+        return run(n, f"Grant {case} in {ROOMS[n % 6]}", f"http POST /v2/grants case={case} kind=long", *told)
+
+    assert steps(learnt([granted(n) for n in range(8)])) == [
+        "http POST /v2/grants case=<case> kind=long",
+        'tell(text="on: permit\ncase: <case>\nweeks: 6")',
+        "put(path=C:\\cases\\<value>\\act)",
+    ]
+
+
+def test_what_a_users_own_value_is_given_as_is_not_their_own() -> None:
+    runs = [run(n, f"Send {ROOMS[n % 6]} home", f"http POST /v2/way to=box/{USERS[n % 3]}") for n in range(9)]
+    found = learnt(runs)
+    assert steps(found) == ["http POST /v2/way to=<box>"]
+    assert {value for value, _ in found.slots["box"][0].pairs} == {f"box/{user}" for user in USERS}
+
+
+def test_endings_of_other_scripts_are_no_part_of_a_value() -> None:
+    found = learnt([run(n, f"U48{n}1님이 문 열어 달래요", f"hall open U48{n}1") for n in range(6)])
+    (name,) = found.slots
+    assert found.goals == (f"<{name}>님이 문 열어 달래요",)
 
 
 def test_what_was_only_done_because_a_step_had_failed_is_a_way_out_and_no_step() -> None:

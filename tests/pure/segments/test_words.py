@@ -94,6 +94,9 @@ def test_a_traceback_says_most_in_its_last_line() -> None:
         ("", "usage: cat [-b]\ncat: illegal option -- A", "cat: illegal option -- A"),
         ("", "Il lotto non è più valido", "Il lotto non è più valido"),
         ("", "Il lotto non è più valido\nbilancia spenta", ""),
+        ("E4012 우편함 용량 초과", "", "E4012 우편함 용량 초과"),
+        ("422 ячейки не выделены", "", "422 ячейки не выделены"),
+        ("E17 库存不足", "", "E17 库存不足"),
         ("Back-off pulling image 'x:1'", "error: timed out", "Back-off pulling image 'x:1'"),
     ],
 )  # fmt: skip

@@ -23,6 +23,8 @@ _SLOT: Final = re.compile(r"<[^<>]*>")
 _OPENING: Final = re.compile(r"(?:[^\W\d_]+ ?){1,3}[!,.:]\s+")
 """A short clause before the wish, such as a greeting."""
 _WORD: Final = re.compile(r"\w+")
+_JOINS: Final = "[^\\W\u2e80-\U0010ffff]"
+"""What makes a value part of a longer word; in other scripts endings follow it."""
 
 
 def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]], opening: Container[str] = ()) -> list[str]:
@@ -146,7 +148,8 @@ def _said_words(form: str) -> tuple[str, ...]:
 def _form(text: str, values: Mapping[str, str]) -> str:
     form = " ".join(text.split())
     for value in sorted(values, key=lambda each: (-len(each), each)):
-        form = re.sub(rf"(?<![\w<-]){re.escape(value)}(?![\w>-])", f"<{values[value]}>", form, flags=re.IGNORECASE)
+        whole = rf"(?<![<-])(?<!{_JOINS}){re.escape(value)}(?!{_JOINS})(?![>-])"
+        form = re.sub(whole, f"<{values[value]}>", form, flags=re.IGNORECASE)
     opening = _OPENING.match(form)
     rest = form[opening.end() :] if opening is not None else form
     return (rest if rest.count("<") == form.count("<") and " " in rest else form).rstrip(" .!?")

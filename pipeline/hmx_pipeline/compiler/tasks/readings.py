@@ -1,13 +1,13 @@
 """Readings: what a task's runs show about how their lines and calls are to be read.
 
 Input: runs. Output: a set of texts, which `RunAction.parts` takes: options without a value (`program --flag`), forms of
-lines that are one action (`a · | b`), and words in arguments that name what a call does (`http path orders`). The
-result depends on the set of runs only.
+lines that are one action (`a · | b`), and words in arguments that name what a call does (`http path orders`), or in
+the paths of a command (`curl 0 orders`). The result depends on the set of runs only.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hmx_pipeline.segments.commands import Simple, simple_commands, whole_line, within, wordlike
@@ -22,11 +22,11 @@ _SOME: Final = 0.25
 _NAMES: Final = 12
 _PIECE: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/:?]+")
 
-PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/]+")
+PART: Final = re.compile(r"[^\s'\"{}\[\](),;=|&<>/\\]+")
 """What a value that is put together is made of."""
 Readings = frozenset[str]
 _Place = tuple[str, str]
-"""A tool and one of its arguments."""
+"""A tool and one of its arguments, or a program and the number of one of its words."""
 NONE: Final = Readings()
 
 
@@ -36,13 +36,22 @@ def readings(runs: Iterable["Run"]) -> Readings:
 
 
 def named(simple: Simple, known: Readings) -> Simple:
-    """Return the call with the words of its arguments that name what it does."""
+    """Return it with the words of its arguments, or in its paths, that name what it does."""
     if f"{simple.program} " not in known:
         return simple
-    words = (
-        word for key, value in simple.options for word in pieces(value) if f"{simple.program} {key} {word}" in known
-    )
-    return simple._replace(form=" ".join(words))
+    words = (f"{key} {word}" for key, value in _telling(simple) for word in pieces(value))
+    return simple._replace(form=" ".join(w.rpartition(" ")[2] for w in words if f"{simple.program} {w}" in known))
+
+
+def commands(line: str, known: Readings) -> Sequence[Simple]:
+    """Return the simple commands of a line."""
+    found = simple_commands(line, known)
+    return [named(simple, known) for simple in found] if known else found
+
+
+def _telling(simple: Simple) -> Iterable[tuple[str, str | None]]:
+    """Return what may name what it does: arguments of a call, or the paths and addresses among a command's words."""
+    return simple.options if simple.tool else ((str(i), w) for i, w in enumerate(simple.words) if "/" in w)
 
 
 def pieces(value: str | None) -> list[str]:
@@ -91,7 +100,7 @@ def _begin(line: str) -> Iterator[str]:
 
 
 def _naming(runs: Iterable["Run"]) -> Readings:
-    """Words in the arguments of calls that tell what a tool does. Two sessions have them, and their wishes do not, or
+    """Words in arguments, or in paths, that tell what a tool does. Two sessions have them, and their wishes do not, or
     most sessions have them; and some run has several in one place, as most runs have, or most have the same there."""
     used: dict[_Place, set[str]] = defaultdict(set)
     having: dict[tuple[_Place, str], set[str]] = defaultdict(set)
@@ -101,8 +110,9 @@ def _naming(runs: Iterable["Run"]) -> Readings:
     for run in runs:
         wish = "\n".join(run.asked).casefold()
         for deed in run.deeds:
-            for key, value in deed.arguments if deed.ok is not False and not deed.line else ():
-                place, words = (deed.name, key), tuple(word for word in pieces(value) if word not in deed.seen)
+            parts = [] if deed.ok is False else simple_commands(deed.line) if deed.line else deed.parts(NONE)
+            for program, key, value in ((simple.program, *each) for simple in parts for each in _telling(simple)):
+                place, words = (program, key), tuple(word for word in pieces(value) if word not in deed.seen)
                 used[place].add(run.session)
                 given[run.session, place].add(words)
                 for word in words:

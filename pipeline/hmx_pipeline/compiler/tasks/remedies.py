@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.confidence import wilson
-from hmx_pipeline.compiler.tasks.readings import Readings
+from hmx_pipeline.compiler.tasks.readings import Readings, commands
 from hmx_pipeline.compiler.tasks.slots import Goals, Instance
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.compiler.tasks.templates import Template, templates
 from hmx_pipeline.segments.action_names import blamed
-from hmx_pipeline.segments.commands import Simple, simple_commands
+from hmx_pipeline.segments.commands import Simple
 from hmx_pipeline.segments.masking import mask, shorten
 
 _SESSIONS: Final = 2
@@ -73,7 +73,7 @@ def _tries(run: Run, options: Readings, steps: Sequence[Template]) -> Iterator[t
     between: dict[int, list[Instance]] = {}
     for i, deed in enumerate(run.deeds):
         parts = deed.parts(options)
-        accused = simple_commands(blamed(deed.line, deed.error), options) if len(parts) > 1 else parts
+        accused = commands(blamed(deed.line, deed.error), options) if len(parts) > 1 else parts
         for simple in parts:
             at = next((k for k, step in enumerate(steps) if step.covers(simple)), None)
             if at is not None and at in failed:

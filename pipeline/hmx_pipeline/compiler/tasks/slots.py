@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from hmx_pipeline.compiler.tasks.change_points import turned
 from hmx_pipeline.compiler.tasks.readings import PART
-from hmx_pipeline.compiler.tasks.task_run import AROUND, UNSPACED, Run, RunAction
+from hmx_pipeline.compiler.tasks.task_run import AROUND, JOINT, UNSPACED, Run, RunAction, joined
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.contracts.safe_text import as_data
@@ -171,6 +171,8 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
         if shown[top] >= _SAME * many and not (shown[top] < _SURE and _by_chance(top, lately, goals)):
             return _mixed(key, lately, goals) or top
     source, before, after, given = source_of(pairs, goals), "", "", pairs
+    if source == "user" and (cut := next(_cuts(pairs, "="), None)) is not None:
+        before, after, pairs = cut  # `to=`, which is nobody's own
     if not source and (mixed := _mixed(key, pairs, goals)) is not None:
         return mixed
     if not source and sum(_is_prose(value) for value, _ in pairs) >= _SAME * len(pairs):
@@ -192,13 +194,15 @@ def position(key: str, pairs: Pairs, goals: Goals) -> Position:
 def _mixed(key: str, pairs: Pairs, goals: Goals) -> Mixed | None:
     """Read the values part by part; None unless nearly all are put together alike, each part that differs is known from
     somewhere, and one of them from the wish, the user or a result."""
+    pairs = [(joined(value, one.run.asked), one) for value, one in pairs]
     if all(PART.fullmatch(value) for value, _ in pairs):
         return None
     forms = Counter(tuple(PART.split(value)) for value, _ in pairs)
     between = min(forms, key=lambda form: (-forms[form], form), default=())
     if not any(between) or len(between) > _PARTS or forms[between] < COPIED * len(pairs):
         return None
-    rows = [(PART.findall(value), one) for value, one in pairs if tuple(PART.split(value)) == between]
+    alike = [(value, one) for value, one in pairs if tuple(PART.split(value)) == between]
+    rows = [([part.replace(JOINT, "/") for part in PART.findall(value)], one) for value, one in alike]
     parts: list[str | Slot] = []
     last = len(between) - 2 if not any(map(str.isspace, "".join(between))) else None  # it has the value's own name
     for at in range(len(between) - 1):

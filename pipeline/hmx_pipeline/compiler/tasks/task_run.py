@@ -13,7 +13,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.tasks.readings import NONE, PART, Readings, named, pieces
+from hmx_pipeline.compiler.tasks.readings import NONE, PART, Readings, commands, named, pieces
 from hmx_pipeline.contracts.bounded_cache import once, remembered
 from hmx_pipeline.contracts.event_types import ACTS, Role
 from hmx_pipeline.contracts.evidence import Contribution, Segment, SegmentOutcome, Step
@@ -43,6 +43,8 @@ _SPOKEN: Final = re.compile(r"\w\w+")
 _SPELT: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "æ": "ae", "ø": "oe"})
 _BEGINS: Final = re.compile(r"(\w*?[^\W_])[-_./:]\w")
 AROUND: Final = ".,!?:;()'\"`"
+JOINT: Final = "\ue000"
+"""Stands for `/` where it parts nothing."""
 
 
 class RunAction(NamedTuple):
@@ -64,7 +66,7 @@ class RunAction(NamedTuple):
         if not self.line:
             return (named(call(self.name, self.arguments), known),)
         whole = whole_line(self.line) if known else None
-        return (whole,) if whole is not None and whole.form in known else simple_commands(self.line, known)
+        return (whole,) if whole is not None and whole.form in known else commands(self.line, known)
 
 
 class Run(NamedTuple):
@@ -166,6 +168,14 @@ def _plain(word: str) -> str:
 def tokens(text: str) -> list[str]:
     """Split into tokens without surrounding punctuation."""
     return [token.strip(AROUND) for token in text.split()]
+
+
+def joined(value: str, asked: Iterable[str]) -> str:
+    """Return the value with each word of the wish such as `A/24/7` as one part."""
+    words = {word for text in asked if "/" in text for word in tokens(text) if "/" in word.strip("/")}
+    for word in sorted(words, key=lambda each: (-len(each), each)):
+        value = value.replace(word, word.replace("/", JOINT))
+    return value
 
 
 def begins(values: Iterable[str]) -> set[str]:

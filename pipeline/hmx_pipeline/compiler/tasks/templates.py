@@ -98,7 +98,7 @@ class Template:
         """The command to run, with slots as `<name>`."""
         if self.tool:
             return f"{self.program}({', '.join(f'{key}={_argument(str(value))}' for key, value in self.options)})"
-        if self.form:
+        if self.form and not self.layout:
             return " ".join((self.program, *map(str, self.words)))
         said = {str(i): _shown(word) for i, word in enumerate(self.words)}
         options = {key: key if value is None else f"{key} {_shown(value)}" for key, value in self.options}
@@ -231,7 +231,7 @@ def _template(instances: Sequence[Instance], goals: Goals, tail: int | None = No
     """Make a template. `tail`: from this word on, words form a list of any length."""
     places = min(len(one.simple.words) for one in instances) if tail is None else tail
     first = instances[0].simple
-    fixed = first.form.split(" ") if first.form and not first.tool else [OPEN] * (places + 1)
+    fixed = first.form.split(" ") if first.form and not first.layout else [OPEN] * (places + 1)
     words: list[Position] = [
         position(before if is_option(before) else "", [(one.simple.words[i], one) for one in instances], goals)
         if own == OPEN
