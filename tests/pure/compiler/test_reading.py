@@ -291,7 +291,18 @@ def test_a_command_that_worked_in_another_form_is_told_whole() -> None:
     runs = [_flag(n, "gh pr diff {} --stat", "gh pr diff {} --name-only") for n in range(3)]
     (found,) = compiled(runs, "failure_playbook")
     (way,) = found.content["recovery_actions"]
-    assert way.startswith("Run `gh pr diff <request> --name-only` instead, with --name-only and no --stat (")
+    assert way.startswith("Run `gh pr diff <request> --name-only` instead (worked")
+    assert found.status is Status.ACTIVE
+
+
+def test_what_was_looked_at_before_another_tool_was_found_is_not_told_once_some_did_without() -> None:
+    """Its path is news, though the words of the path stand in the error and in the call."""
+    failed = ("python -m pytest test{}.py", "bin/test test{}.py")
+    looks = [("ls bin",), ("ls bin",), ("cat setup.cfg",), (), ()]
+    runs = [_flag(n, failed[0], *of, failed[1], error="/usr/bin/python: No such module") for n, of in enumerate(looks)]
+    (found,) = compiled(runs, "failure_playbook")
+    (way,) = found.content["recovery_actions"]
+    assert way == "Run `bin/test <value>.py` instead (worked in 5 of 5 sessions)"
     assert found.status is Status.ACTIVE
 
 
