@@ -21,7 +21,7 @@ from hmx_pipeline.compiler.tasks.task_run import Run, run_of
 from hmx_pipeline.compiler.tasks.templates import Template
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
 from hmx_pipeline.contracts.options import Section, Status
-from hmx_pipeline.segments.action_names import EDIT
+from hmx_pipeline.segments.action_names import EDIT, mutates
 from hmx_pipeline.segments.masking import sentence, shorten
 
 NAME: Final = "task_schema"
@@ -110,7 +110,18 @@ def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
             if 2 * sum(any(map(step.template.covers, end)) for end in ends) >= len(good)
             or any(map(step.template.meant_by, asked))
         ]
-    return bool(leads) and (is_course or _said(found))
+    return bool(leads) and _changes(found, good) and (is_course or _said(found))
+
+
+def _changes(found: Procedure, good: Sequence[Contribution]) -> bool:
+    """Return False if all that is always done is to look, and of the runs that changed something some changed only what
+    no step tells: what is to be done differs from case to case."""
+    steps = [step for step in found.steps if mutates(step.template.program)]
+    if any(not step.optional for step in steps):
+        return True
+    changing = [run for run in map(run_of, good) if any(mutates(deed.name) for deed in run.deeds)]
+    done = [[part for deed in run.deeds for part in deed.parts(found.readings)] for run in changing]
+    return sum(any(any(map(step.template.covers, own)) for step in steps) for own in done) >= _MOST * len(changing)
 
 
 def _is_course(found: Procedure) -> bool:

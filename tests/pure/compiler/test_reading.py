@@ -1,5 +1,7 @@
 """Artifacts read like notes: nothing trivial, nothing twice, and an error's own words wherever it has any."""
 
+from msgspec.structs import replace
+
 from hmx_pipeline.compiler import failure_playbook
 from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
@@ -570,3 +572,25 @@ def test_what_most_do_for_wishes_in_like_words_leads_to_the_goal() -> None:
         "I need to change my booking <booking>": ("change_seats", True),
         "I need to cancel my booking <booking>": ("cancel_booking", False),
     }
+
+
+def test_a_wish_that_led_elsewhere_or_that_any_task_has_is_no_goal() -> None:
+    runs = [_asked_at_the_desk(n, "change", "change_seats") for n in range(12)]
+    runs += [_asked_at_the_desk(n, "change the address of") for n in range(12, 14)]
+    runs += [_asked_at_the_desk(n, "cancel", "cancel_booking") for n in range(14, 26)]
+    for number, one in enumerate(runs):
+        if number % 4 == 3:
+            one.steps[0] = replace(one.steps[0], text="I need some help with my booking")
+    found = [one.content for one in tasks([run_of(one.segment()) for one in runs]).values()]
+    assert sorted(goal for one in found for goal in one["goals"]) == [
+        "I need to cancel my booking <booking>", "I need to change my booking <booking>",
+    ]  # fmt: skip
+
+
+def test_to_look_and_then_do_this_or_that_is_no_procedure() -> None:
+    def statuses(other: str) -> set[Status]:
+        runs = [_asked_at_the_desk(n, "change", "change_seats" if n % 3 else other) for n in range(15)]
+        return {one.status for one in tasks([run_of(one.segment()) for one in runs]).values()}
+
+    assert statuses("get_weather") == {Status.ACTIVE}
+    assert statuses("hand_over") == set()
