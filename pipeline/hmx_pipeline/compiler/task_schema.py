@@ -81,7 +81,11 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("bound of success where it was followed", bound, _ACTIVE_BOUND),
         Need("bound of success of all runs", outcomes(contributions).bound, CONTRADICTED),
         Need("steps that the runs have in common", len(steps), 1),
-        Need("wishes in like words, or steps that are the same each time", int(found is not None and _said(found)), 1),
+        Need(
+            "wishes in like words, or steps that are the same each time",
+            int(found is not None and _said(found, good)),
+            1,
+        ),
         Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
     ]
 
@@ -110,7 +114,7 @@ def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
             if 2 * sum(any(map(step.template.covers, end)) for end in ends) >= len(good)
             or any(map(step.template.meant_by, asked))
         ]
-    return bool(leads) and _changes(found, good) and (is_course or _said(found))
+    return bool(leads) and _changes(found, good) and (is_course or _said(found, good))
 
 
 def _changes(found: Procedure, good: Sequence[Contribution]) -> bool:
@@ -144,11 +148,14 @@ def _is_usual(step: ProcedureStep, usual: frozenset[str]) -> bool:
     return usual.issuperset((own[-1], *given))
 
 
-def _said(found: Procedure) -> bool:
+def _said(found: Procedure, good: Sequence[Contribution]) -> bool:
     """Return True if its purpose is clear: by goals in like words and some steps that leave nothing open, or many
-    different ones; else by more such steps; without any goal, by steps that are mostly the same each time."""
+    different ones; else by more such steps; where nobody wished for anything, by steps that are mostly the same each
+    time. What is done for wishes that have nothing in common is a habit."""
     if not found.goals:
-        return 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
+        return not any(c.body.get("asked") for c in good) and 2 * sum(
+            not step.template.slots for step in found.steps
+        ) >= len(found.steps)
     return _is_course(found) or (4 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
 
 

@@ -1,5 +1,7 @@
 """Artifacts read like notes: nothing trivial, nothing twice, and an error's own words wherever it has any."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from hmx_pipeline.compiler import failure_playbook
@@ -594,3 +596,20 @@ def test_to_look_and_then_do_this_or_that_is_no_procedure() -> None:
 
     assert statuses("get_weather") == {Status.ACTIVE}
     assert statuses("hand_over") == set()
+
+
+def test_what_is_done_for_wishes_without_a_word_in_common_is_a_habit() -> None:
+    def statuses(wishes: Sequence[str]) -> set[Status]:
+        runs = []
+        for number, wish in enumerate(wishes):
+            one = Script(f"s{number}")
+            if wish:
+                one.user(f"{wish}. " + "It is long, and no part of it is short enough to stand as a title. " * 4)
+            for line in ("make trial", "make tidy", "git diff"):
+                one.command(line)
+            one.feedback("positive")
+            runs.append(one)
+        return {found.status for found in tasks([run_of(one.segment()) for one in runs]).values()}
+
+    assert statuses(["Crash at start", "Wrong sums", "Typos", "Slow pages", "Bad dates", "Lost mails"]) == set()
+    assert statuses([""] * 6) == {Status.ACTIVE}

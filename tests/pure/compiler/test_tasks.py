@@ -369,6 +369,18 @@ def test_an_act_that_was_mistyped_leaves_the_order_of_the_steps_alone() -> None:
     assert steps(learnt(runs)) == ["pump start --rate 3", "probe b", "seal b"]
 
 
+def test_of_two_steps_that_no_run_has_both_none_is_always_done() -> None:
+    def opened(number: int) -> Run:
+        way = f"door find --name {ROOMS[number % 6]}" if number < 20 else f"door seek --mail {ROOMS[number % 6]}"
+        told = ("door find --name it first",) if number % 5 == 0 else ()
+        return run(number, f"Open {ROOMS[number % 6]}", way, f"door open {ROOMS[number % 6]}")._replace(told=told)
+
+    found = learnt([opened(number) for number in range(24)])
+    assert [(step.template.words[0], step.optional) for step in found.steps if step.template.words[0] != "open"] == [
+        ("find", True), ("seek", True),
+    ]  # fmt: skip
+
+
 def test_steps_stand_in_the_order_in_which_no_step_failed() -> None:
     def packed(number: int) -> Run:
         room = ROOMS[number % 6]

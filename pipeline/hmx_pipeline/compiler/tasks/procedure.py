@@ -69,6 +69,7 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], runs, options)
     if not any(step.share >= MOST for step in steps):
         return None
+    steps = [step._replace(share=_OFTEN, told=False) if _is_replaceable(step, steps) else step for step in steps]
     for step in steps:
         step.template.fill(runs, options)
     ways = remedies(runs, options, [step.template for step in steps], goals_said)
@@ -78,6 +79,13 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     opening = {slot.name for slot in steps[0].template.slots} - later if len(steps) > 1 else ()
     wishes = tuple(goals([run for run in runs if _is_led(run, steps, options)], slots, opening))
     return Procedure(wishes, tuple(steps), tuple(ways), slots, alike(runs), options)
+
+
+def _is_replaceable(step: ProcedureStep, steps: Sequence[ProcedureStep]) -> bool:
+    """Return True if another step that is always done is done in other runs alone: each stands for the other."""
+    own = {one.run.name for one in step.template.instances}
+    others = ({one.run.name for one in each.template.instances} for each in steps if not each.optional)
+    return not step.optional and any(min(len(own), len(o)) >= _FEW and own.isdisjoint(o) for o in others)
 
 
 def _is_led(run: Run, steps: Sequence[ProcedureStep], options: Readings) -> bool:
