@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from hmx_pipeline.compiler.association import ContingencyTable, g_squared, mantel_haenszel, pooled, tail
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.segments.action_names import mutates
-from hmx_pipeline.segments.event_text import BEFALLS, CAUSES, effect_words, kind_of, plain, verb_in
+from hmx_pipeline.segments.event_text import BEFALLS, CAUSES, PASSES, effect_words, kind_of, plain, verb_in
 
 REACH: Final = 3
 _SESSIONS: Final = 2
@@ -135,10 +135,12 @@ def _times(c: Contribution, subject: str, verb: str) -> Iterator[Occurrence]:
 
 
 def _causes(signs: Sequence[str], verb: str) -> dict[str, int]:
-    """Return sign → distance, without signs of the subject's own verb."""
+    """Return sign → distance, without signs of the subject's own verb, and errors without a message, which can mean
+    anything."""
     near: dict[str, int] = {}
     for distance, sign in enumerate(signs, 1):
-        if kind_of(sign) in CAUSES and not (verb and verb_in(sign) == verb):
+        says = kind_of(sign) in CAUSES and not (kind_of(sign) == "error" and not sign.split("\t")[2])
+        if says and not (verb and verb_in(sign) == verb):
             near.setdefault(plain(sign), distance)
     return near
 
@@ -152,7 +154,8 @@ def _repeated(seen: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _befallen(subject: str, times: Sequence[Occurrence]) -> Iterator[CausePair]:
-    """Yield pairs whose effect is how the subject went. That it did its work is no effect."""
+    """Yield pairs whose effect is how the subject went. That it did its work is no effect, nor that it passes after
+    something has failed: that was mended."""
     verb = verb_in(subject)
     tried = [time for time in times if time.result is not None] if verb else []
     results = _repeated((t.result, t.of.session_id) for t in tried if t.result and kind_of(t.result) != "did")
@@ -175,7 +178,7 @@ def _befallen(subject: str, times: Sequence[Occurrence]) -> Iterator[CausePair]:
         tasks[cause].append(task)
     for cause in _repeated((cause, time.of.session_id) for time in tried for cause in time.causes):
         for effect in results:
-            if effect != cause:
+            if effect != cause and not (kind_of(effect) == PASSES and kind_of(cause) in ("error", "fails")):
                 strata = [
                     _table(both[cause, effect, task], after[cause, task], came[effect, task], every[task])
                     for task in tasks[cause]

@@ -304,10 +304,15 @@ def _title(pattern: str, verb: str) -> str:
 
 
 def _triggers(contributions: Sequence[Contribution], verb: str) -> list[str]:
+    """Return what came right before it, if that comes before tries that work more seldom than chance explains."""
     before, share = most_frequent(c.body["before"] for c in contributions)
-    if not (verb and before and share >= _MOST):
+    good = [t["before"] for c in contributions for t in c.body["tries"] if t["ok"]]
+    if not verb or before in ("", verb) or share < _MOST or len(good) < _SIDE:
         return []
-    return [f"{sentence(phrase_of(verb))} {'again' if before == verb else f'right after {phrase_of(before)}'}"]
+    failed, worked_too = sum(c.body["before"] == before for c in contributions), sum(before in own for own in good)
+    if by_chance(failed, len(contributions), worked_too, len(good)) > _CHANCE:
+        return []
+    return [f"{sentence(phrase_of(verb))} right after {phrase_of(before)}"]
 
 
 def _severity(contributions: Sequence[Contribution]) -> str:

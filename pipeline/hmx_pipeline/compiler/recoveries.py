@@ -190,7 +190,7 @@ def recoveries(contributions: Sequence[Contribution], acts: Mapping[str, str] = 
     anyway = _anyway(contributions)
     found = []
     for way, seen in tried.items():
-        usual, counts = _usual([tuple(after["steps"]) for after in forms[way]]), tally(seen.items())
+        usual, counts = _usual(way, forms[way]), tally(seen.items())
         changed = _changed(forms[way])
         words, whole = _words(usual, way.again, verb), _acts(usual, way.again, verb, acts, changed)
         others = tally((s, ok) for w, own in tried.items() if w != way and _plain(w) for s, ok in own.items())
@@ -211,10 +211,12 @@ class _RecoveryPath(NamedTuple):
 
 
 def _way(steps: Sequence[str], again: str) -> _RecoveryPath | None:
-    """Return the identity of a recovery: its changes, else all its steps. None without another try close by."""
+    """Return the identity of a recovery: its changes; else what took the place of what failed, or all its steps. None
+    without another try close by."""
     if again in ("", _LATER):
         return None
-    return _RecoveryPath(tuple(step for step in steps if mutates(step)) or tuple(steps), again)
+    changes = tuple(step for step in steps if mutates(step))
+    return _RecoveryPath(changes or (tuple(steps) if again in _TRIED else ()), again)
 
 
 def _plain(way: "_RecoveryPath") -> bool:
@@ -252,8 +254,14 @@ def _telling(
         named = []
     if not named:
         return False
-    said = set(words_of(f"{one.body['surface']} {one.body.get('failed', ())}"))
-    return any(not said.issuperset(words_of(text)) for text in named)
+    told = f"{one.body['surface']} {one.body.get('failed', ())}"
+    said = set(words_of(told))
+    return any(not said.issuperset(words_of(text)) or _is_other_path(text.split()[0], told) for text in named)
+
+
+def _is_other_path(program: str, told: str) -> bool:
+    """`bin/test` is news, though an error says `/usr/bin/python` and a path `test`."""
+    return "/" in program and program not in told
 
 
 def _beside(tool: str, failed: str, acts: Mapping[str, str]) -> bool:
@@ -275,9 +283,15 @@ def _changed(seen: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(name for name, count in counts.items() if count >= HELPED and count >= _MOSTLY * len(good))
 
 
-def _usual(forms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    counts = Counter(forms)
-    return min(counts, key=lambda form: (-counts[form], len(form), form))
+def _usual(way: "_RecoveryPath", seen: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the steps as most took them; where another tool took the place of what failed, without what several did
+    without: they looked for the way that is told here."""
+    counts = Counter(tuple(after["steps"]) for after in seen)
+    worked = Counter(tuple(after["steps"]) for after in seen if after["worked"])
+    often = [form for form, n in worked.items() if n >= HELPED] if way.again not in _TRIED else []
+    fewest = min((len([s for s in form if s != ASK]) for form in often), default=_PATH)
+    short = [form for form in often if len([s for s in form if s != ASK]) == fewest]
+    return min(short or counts, key=lambda form: (-counts[form], len(form), form))
 
 
 def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str], changed: Sequence[str]) -> str:
@@ -293,7 +307,7 @@ def _acts(steps: Sequence[str], again: str, verb: str, acts: Mapping[str, str], 
     if changed:
         tried["changed"] = f"try again with {and_list(changed)}"
     if verb in acts:
-        tried["changed"] = f"{named(verb)} instead" + (f", with {and_list(changed)}" if changed else "")
+        tried["changed"] = f"{named(verb)} instead"
     last = tried.get(again) or f"{named(again)} instead"
     return sentence(", then ".join([*map(named, steps), last]))
 

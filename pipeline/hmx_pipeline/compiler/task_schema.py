@@ -20,7 +20,7 @@ from hmx_pipeline.compiler.tasks.task_run import Run, run_of
 from hmx_pipeline.compiler.tasks.templates import Template
 from hmx_pipeline.contracts.evidence import Contribution, SegmentOutcome
 from hmx_pipeline.contracts.options import Section, Status
-from hmx_pipeline.segments.action_names import EDIT
+from hmx_pipeline.segments.action_names import EDIT, mutates
 from hmx_pipeline.segments.masking import sentence, shorten
 
 NAME: Final = "task_schema"
@@ -80,7 +80,11 @@ def _needs(contributions: Sequence[Contribution], found: Procedure | None) -> li
         Need("bound of success where it was followed", bound, _ACTIVE_BOUND),
         Need("bound of success of all runs", outcomes(contributions).bound, CONTRADICTED),
         Need("steps that the runs have in common", len(steps), 1),
-        Need("wishes in like words, or steps that are the same each time", int(found is not None and _said(found)), 1),
+        Need(
+            "wishes in like words, or steps that are the same each time",
+            int(found is not None and _said(found, good)),
+            1,
+        ),
         Need("steps that could be done from what is known", sum(map(_telling, steps)), 1),
     ]
 
@@ -109,7 +113,18 @@ def _worth_telling(found: Procedure, good: Sequence[Contribution]) -> bool:
             if 2 * sum(any(map(step.template.covers, end)) for end in ends) >= len(good)
             or any(map(step.template.meant_by, asked))
         ]
-    return bool(leads) and (is_course or _said(found))
+    return bool(leads) and _changes(found, good) and (is_course or _said(found, good))
+
+
+def _changes(found: Procedure, good: Sequence[Contribution]) -> bool:
+    """Return False if all that is always done is to look, and of the runs that changed something some changed only what
+    no step tells: what is to be done differs from case to case."""
+    steps = [step for step in found.steps if mutates(step.template.program)]
+    if any(not step.optional for step in steps):
+        return True
+    changing = [run for run in map(run_of, good) if any(mutates(deed.name) for deed in run.deeds)]
+    done = [[part for deed in run.deeds for part in deed.parts(found.readings)] for run in changing]
+    return sum(any(any(map(step.template.covers, own)) for step in steps) for own in done) >= _MOST * len(changing)
 
 
 def _is_course(found: Procedure) -> bool:
@@ -132,11 +147,14 @@ def _is_usual(step: ProcedureStep, usual: frozenset[str]) -> bool:
     return usual.issuperset((own[-1], *given))
 
 
-def _said(found: Procedure) -> bool:
+def _said(found: Procedure, good: Sequence[Contribution]) -> bool:
     """Return True if its purpose is clear: by goals in like words and some steps that leave nothing open, or many
-    different ones; else by more such steps; without any goal, by steps that are mostly the same each time."""
+    different ones; else by more such steps; where nobody wished for anything, by steps that are mostly the same each
+    time. What is done for wishes that have nothing in common is a habit."""
     if not found.goals:
-        return 2 * sum(not step.template.slots for step in found.steps) >= len(found.steps)
+        return not any(c.body.get("asked") for c in good) and 2 * sum(
+            not step.template.slots for step in found.steps
+        ) >= len(found.steps)
     return _is_course(found) or (4 if found.alike else 2) * sum(map(_settled, found.steps)) >= len(found.steps)
 
 

@@ -117,6 +117,22 @@ def test_what_an_agent_does_next_is_no_effect() -> None:
     assert active(runs) == []
 
 
+def test_what_passes_after_a_failure_has_no_cause_in_it_nor_has_anything_in_a_failure_without_a_message() -> None:
+    def found(message: str, *, breaks: bool) -> list[ArtifactCandidate]:
+        runs = []
+        for number in range(40):
+            made, fails = script(number), number % 2 > 0
+            loaded = made.tool("load_table", ok=not fails)
+            if fails:
+                made.add(Role.ERROR, name="Refused", text=message, correlation=loaded)
+            made.add(Role.TEST, name="make check", ok=fails is not breaks)
+            runs.append(made)
+        return active(runs)
+
+    assert found("table is locked", breaks=True)
+    assert [found("table is locked", breaks=False), found("", breaks=True)] == [[], []]
+
+
 @pytest.mark.requirement("A-14")
 def test_a_change_of_state_is_an_effect_of_what_always_comes_before_it() -> None:
     runs = []

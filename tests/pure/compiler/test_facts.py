@@ -548,3 +548,14 @@ def test_who_the_user_is_is_told_by_two_names_alone() -> None:
     assert not told("My user ID is anna_3.", "Yes, my user ID is anna_3.")
     assert told("My user ID is anna_3.", "Sorry, my user ID is anna_4.")
     assert told("My user ID is anna_3.", "I like tea.")
+
+
+def test_we_are_no_team_where_the_sentence_names_who_we_are() -> None:
+    assert texts(of_turns(("Ana: I met my partner, and we are planning to open a shop",))) == []
+    assert texts(of_turns(("Ana: We are planning to open a shop",))) != []
+
+
+def test_what_a_question_lists_is_what_it_asks_about() -> None:
+    listed = "The naming is odd:\n\n- Checkpoints are used for Resume\n- Sessions hold them\n\n"
+    assert texts(of_turns((f"{listed}Any suggestions?",))) == []
+    assert texts(of_turns((f"{listed}Please keep it so.",))) == ["Checkpoints are used for Resume"]

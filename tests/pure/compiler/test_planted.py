@@ -205,7 +205,7 @@ def test_the_better_recovery_comes_first() -> None:
         "Wait a minute, then apply manifest again unchanged (worked in 3 of 10 sessions)",
     ]
     assert found.content["failure_pattern"] == "Apply manifest fails: Timeout: timed out"
-    assert found.content["trigger_conditions"][0] == "Apply manifest right after get manifest"
+    assert found.content["trigger_conditions"] == [], "nothing shows that it works after anything else"
     assert found.content["severity"] == "medium"
     assert found.content["prevention_strategies"] == []
     assert found.status is Status.ACTIVE

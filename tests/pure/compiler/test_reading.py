@@ -1,5 +1,9 @@
 """Artifacts read like notes: nothing trivial, nothing twice, and an error's own words wherever it has any."""
 
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
 from hmx_pipeline.compiler import failure_playbook
 from hmx_pipeline.compiler.candidate import candidate
 from hmx_pipeline.compiler.evidence_kind import ArtifactCandidate
@@ -291,7 +295,18 @@ def test_a_command_that_worked_in_another_form_is_told_whole() -> None:
     runs = [_flag(n, "gh pr diff {} --stat", "gh pr diff {} --name-only") for n in range(3)]
     (found,) = compiled(runs, "failure_playbook")
     (way,) = found.content["recovery_actions"]
-    assert way.startswith("Run `gh pr diff <request> --name-only` instead, with --name-only and no --stat (")
+    assert way.startswith("Run `gh pr diff <request> --name-only` instead (worked")
+    assert found.status is Status.ACTIVE
+
+
+def test_what_was_looked_at_before_another_tool_was_found_is_not_told_once_some_did_without() -> None:
+    """Its path is news, though the words of the path stand in the error and in the call."""
+    failed = ("python -m pytest test{}.py", "bin/test test{}.py")
+    looks = [("ls bin",), ("ls bin",), ("cat setup.cfg",), (), ()]
+    runs = [_flag(n, failed[0], *of, failed[1], error="/usr/bin/python: No such module") for n, of in enumerate(looks)]
+    (found,) = compiled(runs, "failure_playbook")
+    (way,) = found.content["recovery_actions"]
+    assert way == "Run `bin/test <value>.py` instead (worked in 5 of 5 sessions)"
     assert found.status is Status.ACTIVE
 
 
@@ -559,3 +574,42 @@ def test_what_most_do_for_wishes_in_like_words_leads_to_the_goal() -> None:
         "I need to change my booking <booking>": ("change_seats", True),
         "I need to cancel my booking <booking>": ("cancel_booking", False),
     }
+
+
+def test_a_wish_that_led_elsewhere_or_that_any_task_has_is_no_goal() -> None:
+    runs = [_asked_at_the_desk(n, "change", "change_seats") for n in range(12)]
+    runs += [_asked_at_the_desk(n, "change the address of") for n in range(12, 14)]
+    runs += [_asked_at_the_desk(n, "cancel", "cancel_booking") for n in range(14, 26)]
+    for number, one in enumerate(runs):
+        if number % 4 == 3:
+            one.steps[0] = replace(one.steps[0], text="I need some help with my booking")
+    found = [one.content for one in tasks([run_of(one.segment()) for one in runs]).values()]
+    assert sorted(goal for one in found for goal in one["goals"]) == [
+        "I need to cancel my booking <booking>", "I need to change my booking <booking>",
+    ]  # fmt: skip
+
+
+def test_to_look_and_then_do_this_or_that_is_no_procedure() -> None:
+    def statuses(other: str) -> set[Status]:
+        runs = [_asked_at_the_desk(n, "change", "change_seats" if n % 3 else other) for n in range(15)]
+        return {one.status for one in tasks([run_of(one.segment()) for one in runs]).values()}
+
+    assert statuses("get_weather") == {Status.ACTIVE}
+    assert statuses("hand_over") == set()
+
+
+def test_what_is_done_for_wishes_without_a_word_in_common_is_a_habit() -> None:
+    def statuses(wishes: Sequence[str]) -> set[Status]:
+        runs = []
+        for number, wish in enumerate(wishes):
+            one = Script(f"s{number}")
+            if wish:
+                one.user(f"{wish}. " + "It is long, and no part of it is short enough to stand as a title. " * 4)
+            for line in ("make trial", "make tidy", "git diff"):
+                one.command(line)
+            one.feedback("positive")
+            runs.append(one)
+        return {found.status for found in tasks([run_of(one.segment()) for one in runs]).values()}
+
+    assert statuses(["Crash at start", "Wrong sums", "Typos", "Slow pages", "Bad dates", "Lost mails"]) == set()
+    assert statuses([""] * 6) == {Status.ACTIVE}

@@ -8,8 +8,10 @@ import pytest
 from hmx_pipeline.compiler.association import ContingencyTable
 from hmx_pipeline.compiler.tasks import run_clusters
 from hmx_pipeline.compiler.tasks.procedure import Procedure, procedure, verdict
+from hmx_pipeline.compiler.tasks.readings import NONE
 from hmx_pipeline.compiler.tasks.run_clusters import RunFeatures, known, tasks
 from hmx_pipeline.compiler.tasks.slot_texts import described, like, slot_lines
+from hmx_pipeline.compiler.tasks.slots import Instance, Slot
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction, body
 from hmx_pipeline.contracts.evidence import segment_rank
 from hmx_pipeline.segments.commands import wordlike
@@ -193,6 +195,20 @@ def test_a_pool_of_values_is_no_choice(many: bool) -> None:
     assert "north" in slot["like"]
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_values_of_the_same_case_over_and_over_are_no_choice_and_no_shape_is_a_value(again: bool) -> None:
+    def opened(number: int) -> Instance:
+        hall, day = ("north", "quay")[number % 2], f"2024-05-1{number % 2 if again else number}"
+        made = run(number, "Open it", f"hall open {hall} --on {day}")
+        return Instance(made, made.deeds[0], made.deeds[0].parts(NONE)[0], 0)
+
+    told = [opened(number) for number in range(8)]
+    halls = Slot("hall", "chosen", [(one.simple.words[1], one) for one in told], ("north", "quay"))
+    days = Slot("day", "chosen", [(dict(one.simple.options)["--on"] or "", one) for one in told])
+    shown = list(slot_lines(described({"hall": [halls], "day": [days]})))
+    assert shown == ([] if again else ["<hall>: north, quay"])
+
+
 def test_slots_that_are_filled_from_one_place_take_one_line() -> None:
     slots = {name: {"source": "earlier", "like": []} for name in ("order", "item", "card")}
     lines = list(
@@ -351,6 +367,18 @@ def test_an_act_that_was_mistyped_leaves_the_order_of_the_steps_alone() -> None:
 
     runs = [drained(n) for n in (0, 1, 2, 3, 6, 9, 12)]
     assert steps(learnt(runs)) == ["pump start --rate 3", "probe b", "seal b"]
+
+
+def test_of_two_steps_that_no_run_has_both_none_is_always_done() -> None:
+    def opened(number: int) -> Run:
+        way = f"door find --name {ROOMS[number % 6]}" if number < 20 else f"door seek --mail {ROOMS[number % 6]}"
+        told = ("door find --name it first",) if number % 5 == 0 else ()
+        return run(number, f"Open {ROOMS[number % 6]}", way, f"door open {ROOMS[number % 6]}")._replace(told=told)
+
+    found = learnt([opened(number) for number in range(24)])
+    assert [(step.template.words[0], step.optional) for step in found.steps if step.template.words[0] != "open"] == [
+        ("find", True), ("seek", True),
+    ]  # fmt: skip
 
 
 def test_steps_stand_in_the_order_in_which_no_step_failed() -> None:

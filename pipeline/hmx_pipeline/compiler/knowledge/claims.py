@@ -89,7 +89,11 @@ def _claims_of(said: str, who: str, by: str, tongue: Language, changed: bool) ->
         neither = forms.NEITHER.fullmatch(plain)
         parts = [plain] if neither is None else [f"{neither['said']} {neither[value]}" for value in ("one", "other")]
         found = [
-            claim for part in parts for clause in clauses(part) if (claim := read(Clause(clause, who), by)) is not None
+            claim
+            for part in parts
+            for at, clause in enumerate(clauses(part))
+            if (claim := read(Clause(clause, who), by)) is not None
+            and not (at and who and claim.subject == TEAM)  # in `I met Ana and we …` they are no team
         ]
         text = with_capital(shorten(said.rstrip(" .!"), TEXT))
         if changed and not who:  # what is lacked now was there before, so the words that say so stay

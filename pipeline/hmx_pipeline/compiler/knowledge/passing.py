@@ -30,6 +30,7 @@ _CERTAIN: Final = 40
 _ID: Final = re.compile(r"[^\W_]*[^\W\d_][-_]?\d[\w-]*")
 _ID_LENGTH: Final = 4
 _ASKS: Final = re.compile("[?？]")
+_ITEM: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s.*", re.MULTILINE)
 
 
 class Context:
@@ -62,6 +63,8 @@ class Context:
             return True
         if claim.loose and (introduced or self._in_question(at) or self._acted_after(at)):
             return True
+        if self._listed_in_question(at, claim):
+            return True
         about_others = claim.memory is Memory.FACT and not claim.subject.startswith((USER, TEAM))
         return about_others and (self._acted_after(at, EDIT) or self._hands_over(at, claim))
 
@@ -88,6 +91,11 @@ class Context:
         before = next((step for step in reversed(self._steps[:at]) if step.role is Role.MESSAGE), None)
         asked = before is not None and before.actor != USER and _ASKS.search(before.text) is not None
         return asked or _ASKS.search(self._steps[at].text) is not None
+
+    def _listed_in_question(self, at: int, claim: Claim) -> bool:
+        """Return True if it stands in a list, and the message asks about it."""
+        text = self._steps[at].text
+        return _ASKS.search(text) is not None and any(claim.value in item for item in _ITEM.findall(text))
 
     def refuses(self, rule: Claim) -> bool:
         """Return True if a rule names an id that the segment's actions took, and no word says that it is to last."""

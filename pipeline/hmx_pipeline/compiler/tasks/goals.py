@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from hmx_pipeline.compiler.tasks.slots import FROM_OUTSIDE, Slot
-from hmx_pipeline.compiler.tasks.task_run import Run
+from hmx_pipeline.compiler.tasks.task_run import Run, stems_in
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.segments.intent import content_words, first_wish, stem
@@ -51,6 +51,8 @@ def goals(runs: Sequence[Run], slots: Mapping[str, Sequence[Slot]], opening: Con
     common = Counter(word for run in runs for word in {w for text in run.asked for w in content_words(text)})
     shared = {word for word, n in common.items() if n >= _SOME * len(runs)}
     whole = {form: n for form, n in whole.items() if "<" in form or not shared.isdisjoint(_said_words(form))} or whole
+    apart = frozenset[str]().union(*(run.apart for run in runs))
+    whole = {form: n for form, n in whole.items() if "<" in form or not apart.isdisjoint(stems_in([form]))} or whole
     return sorted(whole, key=lambda form: (-whole[form], -_like_others(form, common), len(form), form))[:_SHOWN]
 
 

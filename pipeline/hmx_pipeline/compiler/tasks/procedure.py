@@ -17,6 +17,7 @@ from hmx_pipeline.compiler.tasks.remedies import Remedy, concerns, remedies
 from hmx_pipeline.compiler.tasks.slots import Goals, Instance, Slot, constants, goal_of, unified
 from hmx_pipeline.compiler.tasks.task_run import Run, RunAction
 from hmx_pipeline.compiler.tasks.templates import Template, share_obeyed, templates, with_told_options
+from hmx_pipeline.segments.action_names import mutates
 from hmx_pipeline.segments.commands import Simple, within, wordlike
 
 _OFTEN: Final = 0.5
@@ -68,6 +69,7 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     steps = _in_order([step for step in kept if not _brings_trouble(step, kept, runs, options)], runs, options)
     if not any(step.share >= MOST for step in steps):
         return None
+    steps = [step._replace(share=_OFTEN, told=False) if _is_replaceable(step, steps) else step for step in steps]
     for step in steps:
         step.template.fill(runs, options)
     ways = remedies(runs, options, [step.template for step in steps], goals_said)
@@ -75,10 +77,23 @@ def procedure(runs: Sequence[Run]) -> Procedure | None:
     slots = unified(slot for template in every for slot in template.slots)
     later = {slot.name for step in steps[1:] for slot in step.template.slots}
     opening = {slot.name for slot in steps[0].template.slots} - later if len(steps) > 1 else ()
-    required = [step.template for step in steps if not step.optional]
-    led = [r for r in runs if r.good or all(any(_does(t, deed, options) for deed in r.deeds) for t in required)]
-    wishes = tuple(goals(led, slots, opening))
+    wishes = tuple(goals([run for run in runs if _is_led(run, steps, options)], slots, opening))
     return Procedure(wishes, tuple(steps), tuple(ways), slots, alike(runs), options)
+
+
+def _is_replaceable(step: ProcedureStep, steps: Sequence[ProcedureStep]) -> bool:
+    """Return True if another step that is always done is done in other runs alone: each stands for the other."""
+    own = {one.run.name for one in step.template.instances}
+    others = ({one.run.name for one in each.template.instances} for each in steps if not each.optional)
+    return not step.optional and any(min(len(own), len(o)) >= _FEW and own.isdisjoint(o) for o in others)
+
+
+def _is_led(run: Run, steps: Sequence[ProcedureStep], options: Readings) -> bool:
+    """Return True if what the run wished for led to what is always done: to all that nobody has to be told, and to some
+    step that changes something, if there is one."""
+    done = [(s, any(_does(s.template, deed, options) for deed in run.deeds)) for s in steps if not s.optional]
+    changed = [did for step, did in done if mutates(step.template.program)]
+    return all(did or step.told for step, did in done) and (not changed or any(changed))
 
 
 def _every_act(runs: Sequence[Run], told: Sequence[Run], options: Readings, goals_said: Goals) -> list[Template]:

@@ -48,6 +48,8 @@ TOLD: Final = f"{KEY}:told"
 KEYS: Final = (KEY, TOLD)
 _STATES: Final = 4
 _MOSTLY: Final = 0.6
+_SOME: Final = 0.2
+_LIFT: Final = 2
 _A_TOOL: Final = "\n"
 
 
@@ -97,10 +99,12 @@ def group(contributions: Sequence[Contribution]) -> dict[Pattern, list[Contribut
     ]
     found = {}
     meant, often = _Meant(told), Counter(feature for c in done for feature in c.body["done"])
+    wished = Counter(word for c in done for word in c.body["said"])
     for names in tasks(runs):
         own = sorted((by_name[name] for name in names), key=in_time)
         usual = _usual(own, often, len(done))
-        own = [c.saying(usual=usual) for c in own] if usual else own
+        apart = _apart(own, wished, len(done))
+        own = [c.saying(usual=usual, apart=apart) for c in own] if usual or apart else own
         task = _task(own[0])
         found[Pattern(own_values.NAME, task)] = sorted([*own, *meant.naming(own)], key=in_time)
         found[Pattern(task_schema.NAME, task)] = sorted([*own, *meant.by(own)], key=in_time)
@@ -112,6 +116,16 @@ def _usual(own: Sequence[Contribution], often: Mapping[str, int], runs: int) -> 
     others = runs - len(own)
     mine = Counter(feature for c in own for feature in c.body["done"]) if 2 * others >= len(own) else Counter[str]()
     return sorted(feature for feature, n in mine.items() if 2 * (often[feature] - n) >= others)
+
+
+def _apart(own: Sequence[Contribution], often: Mapping[str, int], runs: int) -> list[str]:
+    """Return the words that some of these wishes have, and of other tasks' half as many at most: they say what is
+    wanted here."""
+    mine, others = Counter(word for c in own for word in c.body["said"]), runs - len(own)
+    some = {word: n for word, n in mine.items() if n >= max(SESSIONS, _SOME * len(own))}
+    return (
+        sorted(word for word, n in some.items() if n * others >= _LIFT * (often[word] - n) * len(own)) if others else []
+    )
 
 
 def _slots(contributions: Sequence[Contribution]) -> set[str]:

@@ -3,7 +3,6 @@
 Input: the slots of a procedure. Output: their part of an artifact's content, and lines of a pack.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from string import ascii_letters
@@ -18,7 +17,6 @@ _FEW: Final = 12  # most values of a closed set
 _NEARLY: Final = 0.8  # share of its uses that repeated values have
 _LONGEST: Final = 40  # of a longer value its looks say nothing
 _SHOWN: Final = 5  # values of a slot; of these a pack names the one that it was asked with
-_MASKED: Final = re.compile(r"^[^1-9]*0[^1-9]*$")  # where there are digits, all of them are 0
 _TOLD: Final = {
     "goal": ("stands in the wish", "stand in the wish"),
     "user": ("is the user's own", "are the user's own"),
@@ -44,19 +42,25 @@ def _described(group: Sequence[Slot]) -> dict[str, Any]:
     source, told, shown, closed = group[0].source, told_source(group), like(group), _closed(group)
     if source == "chosen" and not closed:
         told = ""
-    some = bool(shown) and (told == "heard" or not closed) and not any(map(_MASKED.search, shown))
+    some = bool(shown) and (told == "heard" or not closed) and not any(map(DIGIT.search, shown))
     more = {**({"told": told} if told != source else {}), **({"open": True} if some else {})}
     return {"source": source, "like": shown, **more}
 
 
 def _closed(group: Sequence[Slot]) -> bool:
-    """Return True if nearly all of its values are few, and each was used in several sessions."""
-    sessions: dict[str, set[str]] = defaultdict(set)
-    for slot in group:
-        for value, one in slot.pairs:
-            sessions[value].add(one.run.session)
-    often = [len(own) for own in sessions.values() if len(own) >= SESSIONS]
-    return len(often) <= _FEW and sum(often) >= _NEARLY * sum(map(len, sessions.values()))
+    """Return True if nearly all of its values are few, and each was used in several cases: sessions that do the same
+    with all other values are one."""
+    pairs = [pair for slot in group for pair in slot.pairs]
+    rest = [
+        tuple(v for v in (*one.simple.words, *(given for _, given in one.simple.options)) if v != value)
+        for value, one in pairs
+    ]
+    apart = len(set(rest)) > 1
+    cases: dict[str, set[object]] = defaultdict(set)
+    for (value, one), own in zip(pairs, rest, strict=True):
+        cases[value].add(own if apart else one.run.session)
+    often = [len(own) for own in cases.values() if len(own) >= SESSIONS]
+    return len(often) <= _FEW and sum(often) >= _NEARLY * sum(map(len, cases.values()))
 
 
 def told_source(group: Sequence[Slot], failed: Mapping[str, Set[str]] = MappingProxyType({})) -> str:
@@ -115,7 +119,7 @@ def slot_lines(slots: Mapping[str, Any]) -> Iterator[str]:
     for name, slot in slots.items():
         told, source = "value" in slot, slot.get("told", slot["source"])
         shown = () if slot.get("open") else slot["like"]
-        known = [slot["value"]] if told else [value for value in shown if not _MASKED.search(value)]
+        known = [slot["value"]] if told else [value for value in shown if not DIGIT.search(value)]
         if known:
             yield f"<{name}>: {', '.join(known[:_SHOWN])}"
         if source == "goal" and shown and not known:

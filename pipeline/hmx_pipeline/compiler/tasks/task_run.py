@@ -91,6 +91,8 @@ class Run(NamedTuple):
     """Words and option values of all actions, and what those are made of."""
     begins: frozenset[str] = frozenset()
     """With what these begin."""
+    apart: frozenset[str] = frozenset()
+    """Words of its task's wishes that other tasks' seldom have (`stems_in`)."""
 
 
 def _values(deeds: Iterable[RunAction]) -> frozenset[str]:
@@ -126,7 +128,7 @@ def body(segment: Segment, actions: Sequence[Action]) -> dict[str, Any] | None:
     taken = {value for value, own in places.items() if len(own) > 1 and wordlike(value) and within(value, wish)}
     return {
         "asked": asked,
-        "said": sorted(_said(asked, values))[:_FEATURES],
+        "said": sorted(stems_in(asked, values))[:_FEATURES],
         "done": features,
         "taken": [feature for feature in features if feature.rpartition(" ")[2] in taken],
         "acts": acts,
@@ -286,6 +288,7 @@ def run_of(contribution: Contribution) -> Run:
         common=frozenset(body.get("common", ())),
         named=frozenset(body.get("named", ())),
         wished=frozenset(body.get("wished", ())),
+        apart=frozenset(body.get("apart", ())),
     )
 
 
@@ -343,7 +346,7 @@ def _places(simple: Simple) -> Iterator[tuple[str, str]]:
     yield from ((f"{simple.program} {key}", value) for key, value in simple.options if value)
 
 
-def _said(texts: Sequence[str], values: set[str]) -> set[str]:
+def stems_in(texts: Sequence[str], values: Collection[str] = ()) -> set[str]:
     """Return the first letters of words, because endings are inflected, or character bigrams in scripts without spaces.
     Tokens with digits and values of actions are left out."""
     found: set[str] = set()
