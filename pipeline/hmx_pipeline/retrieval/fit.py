@@ -26,7 +26,7 @@ _PIECES: Final = re.compile(rf"<[^<>]*>|{_WRITTEN.pattern}")
 _KIN: Final = 2
 """Two slots that have so many names in common take the same things."""
 _ID: Final = re.compile(r"\d")
-_ENDING: Final = re.compile("(?<=[0-9A-Za-z])[\u2e80-\U0010ffff]+$")
+_ENDING: Final = re.compile("^([^\u2e80-\U0010ffff]+)[\u2e80-\U0010ffff]+$")
 """What some languages add to a word in Latin letters."""
 
 
@@ -54,7 +54,7 @@ class Question:
     def __init__(self, text: str, wishes: Iterable[str] = (), procedures: Iterable[Mapping[str, Any]] = ()) -> None:
         self.written = _WRITTEN.findall(text)[:_WORDS]
         self.low = [word.casefold() for word in self.written]
-        self.bare = [_ENDING.sub("", word) for word in self.written]
+        self.bare = [_ENDING.sub(r"\1", word) for word in self.written]
         self.looks = [{_looks(word), " ".join(masks(word))} - {""} for word in self.bare]
         self._wishes = wishes
         names = self._names = {

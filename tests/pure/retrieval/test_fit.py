@@ -20,6 +20,7 @@ OWN = {"source": "user", "like": []}
         ({"lorry": LORRY}, "lkw-fwu8 has stopped", {"lorry": "lkw-fwu8"}, 1.0),
         ({"lorry": LORRY}, "dev-8812 has stopped", {}, 0.0),
         ({"lorry": LORRY}, "lkw-fwu8이 멈췄어요", {"lorry": "lkw-fwu8"}, 1.0),
+        ({"ward": {"source": "goal", "like": ["南0病棟"]}}, "bed in 南2病棟", {"ward": "南2病棟"}, 1.0),
         ({"sum": SUM}, "make it 1200", {"sum": "1200"}, 1.0),
         ({"lorry": LORRY, "driver": DRIVER}, "Meinert drives lkw-fwu8", {"lorry": "lkw-fwu8", "driver": "Meinert"}, 1),
         # somebody may be named who is in no list
