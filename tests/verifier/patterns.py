@@ -83,6 +83,8 @@ class Pattern:
     ranks: list[tuple[int, str]] = field(default_factory=list)
     """A heap of their negated ranks; what has lost its place is still in it."""
     speak_at: int | None = None
+    forgets_only: bool = False
+    """Nothing but an erasure lets it speak then: where the stage knows nothing of it any more, it is not asked."""
     spoke: dict[int, int] = field(default_factory=dict)
     """Offset of the record that made it speak → the clock then."""
     silences: list[Silence] = field(default_factory=list)
@@ -737,6 +739,7 @@ class Patterns:
                 self._undecide(name)
         for name in stale:
             one = self.patterns[name]
+            one.forgets_only = one.speak_at is None
             one.forgets, one.speak_at = True, self.clock
             heapq.heappush(self._timers, (self.clock, f"p/{name}"))
         self.counts["erased_contribution"] += len(gone)
@@ -774,6 +777,7 @@ class Patterns:
             one, left = self.patterns[name], stand.get(name, ())
             if name not in stale and left == one.ruled(row.offset + 1):
                 continue
+            one.forgets_only = one.speak_at is None
             one.forgets, one.speak_at = one.forgets or not left, self.clock
             heapq.heappush(self._timers, (self.clock, f"p/{name}"))
             if left != one.ruled(row.offset + 1):
@@ -788,8 +792,10 @@ class Patterns:
 
     def _standing(self, pattern: Pattern, before: int) -> tuple[Ruling, ...]:
         """What operators had ruled before that offset and is not too old."""
-        cuts = self._cuts.get(pattern.tenant_id, {})
-        return tuple(one for one in pattern.ruled(before) if not taken(cuts, one.at, "knowledge"))
+        return tuple(one for one in pattern.ruled(before) if not self.is_too_old(pattern.tenant_id, one.at))
+
+    def is_too_old(self, tenant_id: str, ruled_at: int) -> bool:
+        return bool(taken(self._cuts.get(tenant_id, {}), ruled_at, "knowledge"))
 
     def _compiled_with(self, pattern: Pattern) -> set[str]:
         """The patterns that are compiled with the contributions of this one."""
@@ -829,7 +835,7 @@ class Patterns:
     def _speak(self, name: str, offset: int) -> None:
         pattern = self.patterns[name]
         pattern.spoke[offset] = self.clock
-        pattern.speak_at = None
+        pattern.speak_at, pattern.forgets_only = None, False
         if pattern.forgets:
             pattern.forgot.add(offset)
             pattern.forgets = pattern.dropped = False
