@@ -95,6 +95,8 @@ class Pattern:
     """It has once spoken with nothing left in its map."""
     rulings: list[tuple[int, tuple[Ruling, ...]]] = field(default_factory=list)
     """What operators have ruled on its records: all that counts from which offset on."""
+    taken_at: set[int] = field(default_factory=set)
+    """Offsets of the records that took decisions; it speaks of that with a later one."""
     cut_when_ruled: dict[str, int] = field(default_factory=dict)
     """How far the tenant's cuts had risen when rulings began to hold what it rests on."""
     forgets: bool = False
@@ -186,6 +188,10 @@ class Pattern:
         known = [rulings for offset, rulings in self.rulings if offset < before]
         return known[-1] if known else ()
 
+    def decided_before(self, spoke: int) -> int:
+        """Before which offset decisions came that count in what it said with a record."""
+        return spoke if spoke in self.taken_at else spoke + 1
+
     def cites(self, ids: Set[str]) -> bool:
         """Whether an operator has stated something that rests on one of these contributions."""
         known = self.ruled(ENDLESS) if ids and self.rulings else ()
@@ -202,7 +208,7 @@ class Pattern:
             return None
         spoke = max(self.times)
         own = candidate(self.evidence(spoke), split_key(self.text)[0])
-        said = believed(own, self.imported(spoke + 1))
+        said = believed(own, self.imported(self.decided_before(spoke)))
         return None if said is not None and said.contradicted else said
 
 
@@ -687,7 +693,7 @@ class Patterns:
             return {}
         tenant_id, name = pattern.tenant_id, Name(*split_key(pattern.text))
         evidence, under, trust = pattern.evidence(spoke), self.under(tenant_id, spoke), self.trust(tenant_id, spoke)
-        rulings, team = pattern.ruled(spoke + 1), self.is_team(tenant_id, spoke)
+        rulings, team = pattern.ruled(pattern.decided_before(spoke)), self.is_team(tenant_id, spoke)
         back: set[str] = set()
         for each in () if scope_of(name.key)[0] else [one for one in evidence if one.subject]:
             own = self.patterns.get(join_key(tenant_id, join_key(name.type, scope_key(each.subject, name.key))))
@@ -731,11 +737,13 @@ class Patterns:
             if left != known:
                 stale.add(name)
                 one.rulings.append((row.offset, left))
+                one.taken_at.add(row.offset)
                 self._undecide(name)
                 self._testimony(one)
             if is_home and erased.whole:
                 one.silences = [each._replace(until=min(each.until, row.offset)) for each in one.silences]
                 one.gifts.append((row.offset, False, None))
+                one.taken_at.add(row.offset)
                 self._undecide(name)
         for name in stale:
             one = self.patterns[name]
@@ -782,6 +790,7 @@ class Patterns:
             heapq.heappush(self._timers, (self.clock, f"p/{name}"))
             if left != one.ruled(row.offset + 1):
                 one.rulings.append((row.offset, left))
+                one.taken_at.add(row.offset)
                 self._undecide(name)
 
     def _too_old(self, pattern: Pattern, fields: dict[str, Any], before: int) -> str:

@@ -193,6 +193,16 @@ def test_a_tenant_of_which_nothing_is_left_is_erased_again_at_last() -> None:
     assert not one_statement(BARRIER, ALL_GONE, ALL_GONE_AGAIN).faults
 
 
+def test_what_was_imported_is_said_once_more_between_two_words_of_the_tenants_erasure() -> None:
+    """Another partition's word lets it speak with the very record that takes it."""
+    given = importing(gift_of("x-acme-runbook/failover"), 0, START_MS)
+    told = [Sent(0, control="import", value=given), Sent(PACE_MS, control="erase", value=ALL_GONE[1])]
+    for seed in range(8):
+        dice = random.Random(seed)
+        logs = lay_out([*told, Sent(2 * PACE_MS, control="barrier")], 2, dice)
+        assert not verified(logs, dice, partitions=2).faults
+
+
 @pytest.mark.parametrize(
     ("of", "name", "fault"),
     [
