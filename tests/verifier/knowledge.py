@@ -133,7 +133,7 @@ def _compare_rulings(
     """Where nothing else is left they are sealed; what is too old of them is so until they are opened."""
     expected = [orjson.loads(ruling.to_json()) for ruling in pattern.ruled(ENDLESS)]
     name, found = join_key(pattern.tenant_id, pattern.text), state.get("rulings", [])
-    closed = [one for one in sealed_rulings(name, sealed) if not patterns.is_too_old(pattern.tenant_id, one["at"])]
+    closed = [one for one in sealed_rulings(name, sealed) if not patterns.too_old(pattern.tenant_id, one["at"])]
     report.same(where, expected, found or closed)
     holds = pattern.kept or any(one.get("stated") for one in found)
     if found and not holds and not any(state.get(name) for name in ("records", "withdrawn", "speak_at")):

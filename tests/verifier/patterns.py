@@ -642,6 +642,9 @@ class Patterns:
         if len(parts) != 2 or not is_knowledge(parts[0]):
             return Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
         self.counts["control"] += 1
+        if policy := self.too_old(ruling.tenant_id, ruling.at):
+            self.counts[f"forgotten_by_{policy}"] += 1
+            return None
         name = join_key(ruling.tenant_id, ruling.pattern)
         known = self.patterns[name].ruled(row.offset) if name in self.patterns else ()
         others = [one for one in known if one.record_id != ruling.record_id]
@@ -801,10 +804,11 @@ class Patterns:
 
     def _standing(self, pattern: Pattern, before: int) -> tuple[Ruling, ...]:
         """What operators had ruled before that offset and is not too old."""
-        return tuple(one for one in pattern.ruled(before) if not self.is_too_old(pattern.tenant_id, one.at))
+        return tuple(one for one in pattern.ruled(before) if not self.too_old(pattern.tenant_id, one.at))
 
-    def is_too_old(self, tenant_id: str, ruled_at: int) -> bool:
-        return bool(taken(self._cuts.get(tenant_id, {}), ruled_at, "knowledge"))
+    def too_old(self, tenant_id: str, ruled_at: int) -> str:
+        """The policy that takes a ruling."""
+        return taken(self._cuts.get(tenant_id, {}), ruled_at, "knowledge")
 
     def _compiled_with(self, pattern: Pattern) -> set[str]:
         """The patterns that are compiled with the contributions of this one."""
