@@ -47,7 +47,7 @@ def compare_knowledge(
     where = f"{KNOWLEDGE}/{number}"
     counts: Counter[str] = Counter()
     by_pattern: dict[str, dict[str, Entry]] = defaultdict(dict)
-    for record_id, entry in _entries(report, where, part, counts).items():
+    for record_id, entry in _entries(report, where, part, counts, patterns).items():
         name = join_key(entry.last["tenant_id"], entry.last["pattern"])
         by_pattern[name][record_id] = entry
     known = {name for name, pattern in patterns.patterns.items() if is_knowledge(split_key(pattern.text)[0])}
@@ -74,7 +74,7 @@ def _first(entries: dict[str, Entry]) -> int:
     return min(entry.rows[0][0].number("hmx-origin-offset") for entry in entries.values())
 
 
-def _entries(report: Report, where: str, part: Part, counts: Counter[str]) -> dict[str, Entry]:
+def _entries(report: Report, where: str, part: Part, counts: Counter[str], patterns: Patterns) -> dict[str, Entry]:
     entries: dict[str, Entry] = defaultdict(Entry)
     for row in part.rows:
         place = f"{where} offset {row.offset}"
@@ -90,13 +90,22 @@ def _entries(report: Report, where: str, part: Part, counts: Counter[str]) -> di
             named = record["record_id"], record["tenant_id"], record["pattern"]
             if named[:2] != (record_id, tenant_id):
                 report.add(Kind.DIFFERING, place, f"the record of the key {row.key!r}", named)
-            if entry.rows and not entry.erased and entry.value == row.value:
+            is_same = entry.rows and not entry.erased and entry.value == row.value
+            if is_same and not _was_unsaid(patterns, record, row):
                 report.add(Kind.DOUBLED, place, "something new", "the record before once more")
             entry.rows.append((row, record))
             entry.erased = False
         except (ValueError, KeyError, TypeError):
             report.add(Kind.UNFOUNDED, place, "a knowledge record", row.value)
     return {record_id: entry for record_id, entry in entries.items() if entry.rows}
+
+
+def _was_unsaid(patterns: Patterns, record: Table, row: Row) -> bool:
+    """What an operator has retracted was not said for a while: that changes nothing of it on the topic."""
+    pattern = patterns.patterns.get(join_key(record["tenant_id"], record["pattern"]))
+    if pattern is None or record["status"] != WITHDRAWN:
+        return False
+    return record["record_id"] not in patterns.said(pattern, row.number("hmx-origin-offset"))
 
 
 def _compare(report: Report, where: str, pattern: Pattern, said: dict[str, bytes], entries: dict[str, Entry]) -> None:

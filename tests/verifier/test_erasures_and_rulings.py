@@ -193,6 +193,20 @@ def test_a_tenant_of_which_nothing_is_left_is_erased_again_at_last() -> None:
     assert not one_statement(BARRIER, ALL_GONE, ALL_GONE_AGAIN).faults
 
 
+def test_what_is_retracted_may_come_and_go_without_a_word() -> None:
+    """Its session comes again, first without it."""
+    events = said("s1", "We no longer use Redis.", "We use Redis.", at=0)
+    (made,) = rulings(events, random.Random(0), 1)
+    decided = ruling(made.model_copy(update={"verb": RulingVerb.RETRACT}), 0)
+    sent = [Sent(n, orjson.dumps(one), one) for n, one in enumerate(events)]
+    sent += [Sent(100, control="barrier"), Sent(150, control="ruling", value=decided), Sent(2 * DAY_MS, control="tick")]
+    for n, one in enumerate(events):
+        at = 2 * DAY_MS + PACE_MS * (n + 1)
+        sent += [Sent(at, orjson.dumps(one), one), Sent(at + 50, control="barrier")]
+    dice = random.Random(1)
+    assert not verified(lay_out(sent, 1, dice), dice, partitions=1).faults
+
+
 def test_what_was_imported_is_said_once_more_between_two_words_of_the_tenants_erasure() -> None:
     """Another partition's word lets it speak with the very record that takes it."""
     given = importing(gift_of("x-acme-runbook/failover"), 0, START_MS)
