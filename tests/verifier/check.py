@@ -140,7 +140,7 @@ def _compare_patterns(report: Report, snapshot: Snapshot, number: int, part: Par
     if len(report.faults) == before and not count_statuses(artifacts)[1]:
         compare_history(report, artifacts, number, patterns)
     knowledge = snapshot.topics[KNOWLEDGE][number]
-    told = compare_knowledge(report, knowledge, number, patterns, of_kind(found, "p"))
+    told = compare_knowledge(report, knowledge, number, patterns, of_kind(found, "p"), of_kind(found, "d"))
     compare_letters(report, EVIDENCE, EVIDENCE_DLQ, number, patterns.letters, snapshot.topics[EVIDENCE_DLQ][number])
     counts: Counter[str] = Counter(patterns.counts)
     counts.update(compare_artifact_counts(report, number, found, artifacts, patterns))

@@ -79,7 +79,7 @@ def _compiled(pattern: Pattern) -> list[Item]:
 
 def _turns(pattern: Pattern, offset: int) -> list[tuple[str | None, Imported | None]]:
     """Each time that it speaks because of this record: why it is silent, and what had been imported by then."""
-    before, after = pattern.imported(offset), pattern.imported(offset + 1)
+    before, after = pattern.imported(offset), pattern.imported(pattern.decided_before(offset))
     turns = [(cause, after) for cause in _causes(pattern, offset)]
     was_due = any(due for place, due, _ in pattern.gifts if place == offset)
     return [(turns[0][0], before), *turns] if was_due else turns

@@ -18,6 +18,7 @@ from tests.verifier.faults import Kind, Report, difference
 from tests.verifier.log import Part, Row
 from tests.verifier.patterns import ENDLESS, Pattern, Patterns
 from tests.verifier.rules import KNOWLEDGE
+from tests.verifier.sealed import sealed_name, sealed_rulings
 
 Table = dict[str, Any]
 WITHDRAWN: Final = "withdrawn"
@@ -39,12 +40,14 @@ class Entry:
         return self.rows[-1][0].value or b""
 
 
-def compare_knowledge(report: Report, part: Part, number: int, patterns: Patterns, state: Table) -> Counter[str]:
-    """`state`: the records `p/…` of the table. Leaves what the stage must have counted."""
+def compare_knowledge(
+    report: Report, part: Part, number: int, patterns: Patterns, state: Table, sealed: Table
+) -> Counter[str]:
+    """`state`, `sealed`: the records `p/…` and `d/…` of the table. Leaves what the stage must have counted."""
     where = f"{KNOWLEDGE}/{number}"
     counts: Counter[str] = Counter()
     by_pattern: dict[str, dict[str, Entry]] = defaultdict(dict)
-    for record_id, entry in _entries(report, where, part, counts).items():
+    for record_id, entry in _entries(report, where, part, counts, patterns).items():
         name = join_key(entry.last["tenant_id"], entry.last["pattern"])
         by_pattern[name][record_id] = entry
     known = {name for name, pattern in patterns.patterns.items() if is_knowledge(split_key(pattern.text)[0])}
@@ -57,9 +60,11 @@ def compare_knowledge(report: Report, part: Part, number: int, patterns: Pattern
         said = patterns.said(pattern)
         _compare(report, f"{where} pattern {name}", pattern, said, entries)
         _compare_state(report, f"{where} pattern {name}", said, entries, state.get(name, {}))
-        ruled = [orjson.loads(ruling.to_json()) for ruling in pattern.ruled(ENDLESS)]
-        report.same(f"{where} pattern {name} rulings", ruled, state.get(name, {}).get("rulings", []))
+        _compare_rulings(report, f"{where} pattern {name} rulings", pattern, patterns, state.get(name, {}), sealed)
         report.compared["patterns of knowledge"] += 1
+    decided = {sealed_name(name) for name, pattern in patterns.patterns.items() if pattern.is_decided(ENDLESS)}
+    for name in sorted(sealed.keys() - decided):
+        report.add(Kind.UNFOUNDED, f"{where} sealed {name}", "nothing: no decision is left", sealed[name])
     report.compared["knowledge records"] += len(part.rows)
     return counts
 
@@ -69,7 +74,7 @@ def _first(entries: dict[str, Entry]) -> int:
     return min(entry.rows[0][0].number("hmx-origin-offset") for entry in entries.values())
 
 
-def _entries(report: Report, where: str, part: Part, counts: Counter[str]) -> dict[str, Entry]:
+def _entries(report: Report, where: str, part: Part, counts: Counter[str], patterns: Patterns) -> dict[str, Entry]:
     entries: dict[str, Entry] = defaultdict(Entry)
     for row in part.rows:
         place = f"{where} offset {row.offset}"
@@ -85,13 +90,22 @@ def _entries(report: Report, where: str, part: Part, counts: Counter[str]) -> di
             named = record["record_id"], record["tenant_id"], record["pattern"]
             if named[:2] != (record_id, tenant_id):
                 report.add(Kind.DIFFERING, place, f"the record of the key {row.key!r}", named)
-            if entry.rows and not entry.erased and entry.value == row.value:
+            is_same = entry.rows and not entry.erased and entry.value == row.value
+            if is_same and not _was_unsaid(patterns, record, row):
                 report.add(Kind.DOUBLED, place, "something new", "the record before once more")
             entry.rows.append((row, record))
             entry.erased = False
         except (ValueError, KeyError, TypeError):
             report.add(Kind.UNFOUNDED, place, "a knowledge record", row.value)
     return {record_id: entry for record_id, entry in entries.items() if entry.rows}
+
+
+def _was_unsaid(patterns: Patterns, record: Table, row: Row) -> bool:
+    """What an operator has retracted was not said for a while: that changes nothing of it on the topic."""
+    pattern = patterns.patterns.get(join_key(record["tenant_id"], record["pattern"]))
+    if pattern is None or record["status"] != WITHDRAWN:
+        return False
+    return record["record_id"] not in patterns.said(pattern, row.number("hmx-origin-offset"))
 
 
 def _compare(report: Report, where: str, pattern: Pattern, said: dict[str, bytes], entries: dict[str, Entry]) -> None:
@@ -120,3 +134,16 @@ def _compare_state(report: Report, where: str, said: dict[str, bytes], entries: 
     report.same(f"{where} state withdrawn", withdrawn, sorted(state.get("withdrawn", [])))
     if len(withdrawn) > WITHDRAWN_RECORDS:
         report.add(Kind.DIFFERING, where, f"at most {WITHDRAWN_RECORDS} withdrawn", len(withdrawn))
+
+
+def _compare_rulings(
+    report: Report, where: str, pattern: Pattern, patterns: Patterns, state: Table, sealed: Table
+) -> None:
+    """Where nothing else is left they are sealed; what is too old of them is so until they are opened."""
+    expected = [orjson.loads(ruling.to_json()) for ruling in pattern.ruled(ENDLESS)]
+    name, found = join_key(pattern.tenant_id, pattern.text), state.get("rulings", [])
+    closed = [one for one in sealed_rulings(name, sealed) if not patterns.too_old(pattern.tenant_id, one["at"])]
+    report.same(where, expected, found or closed)
+    holds = pattern.kept or any(one.get("stated") for one in found)
+    if found and not holds and not any(state.get(name) for name in ("records", "withdrawn", "speak_at")):
+        report.add(Kind.UNFOUNDED, where, "sealed: nothing else is left", found)

@@ -83,6 +83,8 @@ class Pattern:
     ranks: list[tuple[int, str]] = field(default_factory=list)
     """A heap of their negated ranks; what has lost its place is still in it."""
     speak_at: int | None = None
+    forgets_only: bool = False
+    """Nothing but an erasure lets it speak then: where the stage knows nothing of it any more, it is not asked."""
     spoke: dict[int, int] = field(default_factory=dict)
     """Offset of the record that made it speak → the clock then."""
     silences: list[Silence] = field(default_factory=list)
@@ -93,6 +95,8 @@ class Pattern:
     """It has once spoken with nothing left in its map."""
     rulings: list[tuple[int, tuple[Ruling, ...]]] = field(default_factory=list)
     """What operators have ruled on its records: all that counts from which offset on."""
+    taken_at: set[int] = field(default_factory=set)
+    """Offsets of the records that took decisions; it speaks of that with a later one."""
     cut_when_ruled: dict[str, int] = field(default_factory=dict)
     """How far the tenant's cuts had risen when rulings began to hold what it rests on."""
     forgets: bool = False
@@ -184,6 +188,10 @@ class Pattern:
         known = [rulings for offset, rulings in self.rulings if offset < before]
         return known[-1] if known else ()
 
+    def decided_before(self, spoke: int) -> int:
+        """Before which offset decisions came that count in what it said with a record."""
+        return spoke if spoke in self.taken_at else spoke + 1
+
     def cites(self, ids: Set[str]) -> bool:
         """Whether an operator has stated something that rests on one of these contributions."""
         known = self.ruled(ENDLESS) if ids and self.rulings else ()
@@ -200,7 +208,7 @@ class Pattern:
             return None
         spoke = max(self.times)
         own = candidate(self.evidence(spoke), split_key(self.text)[0])
-        said = believed(own, self.imported(spoke + 1))
+        said = believed(own, self.imported(self.decided_before(spoke)))
         return None if said is not None and said.contradicted else said
 
 
@@ -634,6 +642,9 @@ class Patterns:
         if len(parts) != 2 or not is_knowledge(parts[0]):
             return Rejection(Reason.WRONG_TYPE, "$.ruled.pattern")
         self.counts["control"] += 1
+        if policy := self.too_old(ruling.tenant_id, ruling.at):
+            self.counts[f"forgotten_by_{policy}"] += 1
+            return None
         name = join_key(ruling.tenant_id, ruling.pattern)
         known = self.patterns[name].ruled(row.offset) if name in self.patterns else ()
         others = [one for one in known if one.record_id != ruling.record_id]
@@ -685,7 +696,7 @@ class Patterns:
             return {}
         tenant_id, name = pattern.tenant_id, Name(*split_key(pattern.text))
         evidence, under, trust = pattern.evidence(spoke), self.under(tenant_id, spoke), self.trust(tenant_id, spoke)
-        rulings, team = pattern.ruled(spoke + 1), self.is_team(tenant_id, spoke)
+        rulings, team = pattern.ruled(pattern.decided_before(spoke)), self.is_team(tenant_id, spoke)
         back: set[str] = set()
         for each in () if scope_of(name.key)[0] else [one for one in evidence if one.subject]:
             own = self.patterns.get(join_key(tenant_id, join_key(name.type, scope_key(each.subject, name.key))))
@@ -729,14 +740,17 @@ class Patterns:
             if left != known:
                 stale.add(name)
                 one.rulings.append((row.offset, left))
+                one.taken_at.add(row.offset)
                 self._undecide(name)
                 self._testimony(one)
             if is_home and erased.whole:
                 one.silences = [each._replace(until=min(each.until, row.offset)) for each in one.silences]
                 one.gifts.append((row.offset, False, None))
+                one.taken_at.add(row.offset)
                 self._undecide(name)
         for name in stale:
             one = self.patterns[name]
+            one.forgets_only = one.speak_at is None
             one.forgets, one.speak_at = True, self.clock
             heapq.heappush(self._timers, (self.clock, f"p/{name}"))
         self.counts["erased_contribution"] += len(gone)
@@ -774,10 +788,12 @@ class Patterns:
             one, left = self.patterns[name], stand.get(name, ())
             if name not in stale and left == one.ruled(row.offset + 1):
                 continue
+            one.forgets_only = one.speak_at is None
             one.forgets, one.speak_at = one.forgets or not left, self.clock
             heapq.heappush(self._timers, (self.clock, f"p/{name}"))
             if left != one.ruled(row.offset + 1):
                 one.rulings.append((row.offset, left))
+                one.taken_at.add(row.offset)
                 self._undecide(name)
 
     def _too_old(self, pattern: Pattern, fields: dict[str, Any], before: int) -> str:
@@ -788,8 +804,11 @@ class Patterns:
 
     def _standing(self, pattern: Pattern, before: int) -> tuple[Ruling, ...]:
         """What operators had ruled before that offset and is not too old."""
-        cuts = self._cuts.get(pattern.tenant_id, {})
-        return tuple(one for one in pattern.ruled(before) if not taken(cuts, one.at, "knowledge"))
+        return tuple(one for one in pattern.ruled(before) if not self.too_old(pattern.tenant_id, one.at))
+
+    def too_old(self, tenant_id: str, ruled_at: int) -> str:
+        """The policy that takes a ruling."""
+        return taken(self._cuts.get(tenant_id, {}), ruled_at, "knowledge")
 
     def _compiled_with(self, pattern: Pattern) -> set[str]:
         """The patterns that are compiled with the contributions of this one."""
@@ -829,7 +848,7 @@ class Patterns:
     def _speak(self, name: str, offset: int) -> None:
         pattern = self.patterns[name]
         pattern.spoke[offset] = self.clock
-        pattern.speak_at = None
+        pattern.speak_at, pattern.forgets_only = None, False
         if pattern.forgets:
             pattern.forgot.add(offset)
             pattern.forgets = pattern.dropped = False

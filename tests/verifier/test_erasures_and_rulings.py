@@ -19,6 +19,8 @@ from hmx_pipeline.intake.control_records import archive, barrier, erase, importi
 from hmx_pipeline.queries.knowledge_query import RulingRequest, make_ruling
 from hmx_pipeline.stages import ending_index
 from hmx_pipeline.stages.claimed_evidence import ClaimedEvidence
+from hmx_pipeline.stages.pattern_compiling import PatternCompiling
+from hmx_pipeline.stages.pattern_state import PatternState
 from hmx_pipeline.stages.patterns import PatternsFold
 from hmx_pipeline.stages.tenant_rules import TenantRules
 from hmx_pipeline.topology import KNOWLEDGE
@@ -27,8 +29,8 @@ from tests.support.inprocess import artifacts_of, events_log, evidence_logs, run
 from tests.support.records import START_MS
 from tests.support.sessions import interleaved, session
 from tests.support.talk import said
-from tests.support.traffic import Sent
-from tests.verifier.faults import Kind
+from tests.support.traffic import Sent, lay_out
+from tests.verifier.faults import Kind, Report
 from tests.verifier.test_against_the_stages import SAYINGS, laid_out, verified
 
 PACE_MS = 150
@@ -159,6 +161,78 @@ def test_they_agree_on_what_operators_rule(strict: bool) -> None:
     report = verified(laid_out(paced(events, decided), dice), dice, strict=strict)
     assert not report.faults
     assert report.compared["knowledge records"] > 30
+
+
+def one_statement(*decided: tuple[str, bytes | None]) -> Report:
+    """And what is decided on it since, in one partition."""
+    sent = [Sent(0, orjson.dumps(one), one) for one in SAID_ONCE]
+    sent += [Sent(PACE_MS * n, control=kind, value=value) for n, (kind, value) in enumerate(decided, 1)]
+    dice = random.Random(1)
+    return verified(lay_out(sent, 1, dice), dice, partitions=1)
+
+
+def retracted() -> Ruling:
+    (one,) = rulings(SAID_ONCE, random.Random(1), 1)
+    return one.model_copy(update={"verb": RulingVerb.RETRACT})
+
+
+SAID_ONCE = said("s1", "We use Redis.", at=0)
+BARRIER = ("barrier", None)
+GONE = ("erase", erasing(1, ErasedScope.SESSION, "s1", START_MS + 10_000_000_000))
+ALL_GONE = ("erase", erasing(2, ErasedScope.TENANT, "", START_MS + 10_000_000_000))
+ALL_GONE_AGAIN = ("erase", erasing(3, ErasedScope.TENANT, "", START_MS + 10_000_000_000))
+
+
+def test_a_retraction_stays_sealed_where_nothing_is_left_of_what_it_is_about() -> None:
+    ruled = ("ruling", ruling(retracted(), 0))
+    assert not one_statement(BARRIER, ruled, GONE, BARRIER).faults
+    assert not one_statement(BARRIER, ruled, GONE, BARRIER, ALL_GONE, BARRIER).faults
+
+
+def test_a_tenant_of_which_nothing_is_left_is_erased_again_at_last() -> None:
+    assert not one_statement(BARRIER, ALL_GONE, ALL_GONE_AGAIN).faults
+
+
+def test_what_is_retracted_may_come_and_go_without_a_word() -> None:
+    """Its session comes again, first without it."""
+    events = said("s1", "We no longer use Redis.", "We use Redis.", at=0)
+    (made,) = rulings(events, random.Random(0), 1)
+    decided = ruling(made.model_copy(update={"verb": RulingVerb.RETRACT}), 0)
+    sent = [Sent(n, orjson.dumps(one), one) for n, one in enumerate(events)]
+    sent += [Sent(100, control="barrier"), Sent(150, control="ruling", value=decided), Sent(2 * DAY_MS, control="tick")]
+    for n, one in enumerate(events):
+        at = 2 * DAY_MS + PACE_MS * (n + 1)
+        sent += [Sent(at, orjson.dumps(one), one), Sent(at + 50, control="barrier")]
+    dice = random.Random(1)
+    assert not verified(lay_out(sent, 1, dice), dice, partitions=1).faults
+
+
+def test_what_was_imported_is_said_once_more_between_two_words_of_the_tenants_erasure() -> None:
+    """Another partition's word lets it speak with the very record that takes it."""
+    given = importing(gift_of("x-acme-runbook/failover"), 0, START_MS)
+    told = [Sent(0, control="import", value=given), Sent(PACE_MS, control="erase", value=ALL_GONE[1])]
+    for seed in range(8):
+        dice = random.Random(seed)
+        logs = lay_out([*told, Sent(2 * PACE_MS, control="barrier")], 2, dice)
+        assert not verified(logs, dice, partitions=2).faults
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "fault"),
+    [
+        (PatternCompiling, "_keep", lambda _, tx, key, *__: tx.put(key, None)),
+        (PatternCompiling, "keep_sealed", lambda *_: None),
+        (PatternState, "only_decided", False),
+    ],
+    ids=["nothing", "too long", "readable"],
+)
+def test_a_stage_that_keeps_a_retraction_otherwise_is_found(
+    monkeypatch: pytest.MonkeyPatch, of: type, name: str, fault: Any
+) -> None:
+    monkeypatch.setattr(of, name, fault)
+    decided = [BARRIER, ("ruling", ruling(retracted(), 0)), GONE, BARRIER]
+    report = one_statement(*decided, *[ALL_GONE, BARRIER] * (name == "keep_sealed"))
+    assert report.faults
 
 
 def corrected(dice: random.Random, *, team: bool = False) -> list[Sent]:

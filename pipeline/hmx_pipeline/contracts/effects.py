@@ -40,9 +40,18 @@ class Effect(ExplainedCode):
     IMPORTED = "imported", "an artifact learnt elsewhere was imported for a tenant, or for one of its agents"
     ERASED_SESSION = "erased_session", "an operator has erased a session that the stage still held"
     ERASED_CONTRIBUTION = "erased_contribution", "a contribution of an erased session was removed"
-    FORGOTTEN_BY_AGE = "forgotten_by_age", "a contribution was older than its tenant keeps anything"
-    FORGOTTEN_BY_CLASS = "forgotten_by_class", "a contribution was older than its tenant keeps what it is for"
-    FORGOTTEN_BY_COUNT = "forgotten_by_count", "a contribution was of before the sessions that its tenant keeps"
+    FORGOTTEN_BY_AGE = (
+        "forgotten_by_age",
+        "a contribution, or a ruling that came, was older than its tenant keeps anything",
+    )
+    FORGOTTEN_BY_CLASS = (
+        "forgotten_by_class",
+        "a contribution, or a ruling that came, was older than its tenant keeps what it is for",
+    )
+    FORGOTTEN_BY_COUNT = (
+        "forgotten_by_count",
+        "a contribution, or a ruling that came, was of before the sessions that its tenant keeps",
+    )
     CONTRIBUTION_CLAIMED = (
         "contribution_claimed",
         "a session said it while nobody was named in it: it comes again as its subject's",

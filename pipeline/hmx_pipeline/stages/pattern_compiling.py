@@ -245,7 +245,7 @@ class PatternCompiling:
         rulings = list(state.rulings)
         for each in reversed(found.by_subjects):
             rulings.insert(each.before, Ruling.model_validate_json(opened(key, each.sealed)))
-        return state.model_copy(update={"rulings": self._maps.standing(split_pattern(key)[0], rulings)})
+        return state.model_copy(update={"rulings": self._maps.standing(rulings)})
 
     def keep_sealed(self, tx: Tx, tenant_id: str, left_of: Callable[[SealedDecisions], SealedDecisions | None]) -> None:
         """Keep what is left of the tenant's sealed decisions."""

@@ -273,7 +273,7 @@ class PatternsFold:
 
     def _ruled(self, tx: Tx, pattern: str) -> list[Ruling]:
         """Return the rulings on a pattern that its tenant's retention leaves: what they rest on stands with them."""
-        return self._maps.standing(split_pattern(pattern)[0], self._compiling.known(tx, pattern).rulings)
+        return self._maps.standing(self._compiling.known(tx, pattern).rulings)
 
     def _drop(self, tx: Tx, keys: list[str]) -> set[str]:
         """Remove contributions; return the patterns that were compiled with them."""
@@ -311,8 +311,12 @@ class PatternsFold:
         self._compiling.speak(tx, key, state.model_copy(update={"imported": added(state.imported, given)}))
 
     def _rule(self, tx: Tx, ruling: Ruling) -> None:
-        """Apply an operator's ruling at once; in a rebuild it may come before the evidence."""
+        """Apply an operator's ruling at once; in a rebuild it may come before the evidence. If it is too old when it
+        comes it counts for nothing, as evidence does: a sealed one would be too old to be opened."""
         tx.count("control")
+        if policy := self._maps.ruling_taken_by(ruling):
+            tx.count(f"forgotten_by_{policy}")
+            return
         key = decided_key(ruling)
         state = self._compiling.known(tx, key)
         left = self._maps.erased.left_of(ruling)

@@ -53,10 +53,13 @@ class TenantRules:
         cuts = self.cuts(tenant_id)
         return max(cuts.get(name, 0) for name in (ALL, KNOWLEDGE, SESSIONS))
 
-    def standing(self, tenant_id: str, rulings: Sequence[Ruling]) -> list[Ruling]:
-        """Return the rulings that the tenant's retention leaves."""
-        cuts = self.cuts(tenant_id)
-        return [each for each in rulings if not policy_of(cuts, each.at, KNOWLEDGE)]
+    def standing(self, rulings: Sequence[Ruling]) -> list[Ruling]:
+        """Return the rulings that their tenant's retention leaves."""
+        return [each for each in rulings if not self.ruling_taken_by(each)]
+
+    def ruling_taken_by(self, ruling: Ruling) -> str:
+        """Return which policy of the tenant's retention takes a ruling; empty if none does."""
+        return policy_of(self.cuts(ruling.tenant_id), ruling.at, KNOWLEDGE)
 
     def taken_by(self, contribution: Contribution) -> str:
         """Return which policy of the tenant's retention takes a contribution; empty if none does."""

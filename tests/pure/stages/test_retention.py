@@ -263,6 +263,21 @@ def test_what_a_standing_ruling_rests_on_is_the_same_before_and_after_the_policy
     assert before == after == [(record["text"], 2)]
 
 
+def test_a_ruling_that_is_too_old_when_it_comes_counts_for_nothing_whatever_came_before() -> None:
+    statement = said("s1", "Our warehouse is Snowflake.", "Thanks.")
+    (record,) = [one for one in known(*statement) if "Snowflake" in one["text"]]
+
+    def late(offset: int, at: int) -> LogRecord:
+        return replace(ruled(record, RulingVerb.RETRACT)(offset, at - 40 * DAY_MS), timestamp=START_MS + at)
+
+    decided = (policy_made("all:30d"), 1_000, late, 1_000)
+    for steps in ((*statement, 1_000, *decided), (*decided, *statement)):
+        patterns = folded(*steps)[1]
+        assert [one["text"] for one in holding(last(patterns, KNOWLEDGE))] == [record["text"]]
+        assert patterns.counts["forgotten_by_age"] == 1
+        assert not [key for key in patterns.state if key[0] == "d"]
+
+
 def test_what_a_bound_has_dropped_is_found_by_the_retention_that_takes_its_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
