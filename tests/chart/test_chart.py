@@ -221,11 +221,11 @@ def test_only_the_service_knows_and_reaches_the_issuer_of_tokens(everything: Pat
 
 
 def test_whoever_reads_the_archive_reaches_it_with_its_login(everything: Path) -> None:
-    """The materialiser, the service for cold episodes, and the toolbox when it restores a backup."""
+    """The materialiser, and the toolbox when it restores a backup."""
     objects = rendered(VERSIONS[-1], everything)
     login = [name for name, pod, _ in pods(objects) if "hmx-archive" in str(pod["containers"][0].get("envFrom"))]
     reach = [each["metadata"]["name"] for each in objects if "9000" in str(each["spec"].get("egress"))]
-    assert sorted(login) == sorted(reach) == ["hmx-materialiser", "hmx-service", "hmx-toolbox"]
+    assert sorted(login) == sorted(reach) == ["hmx-materialiser", "hmx-toolbox"]
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,8 @@ def kinds_of(memory: Memory) -> dict[str, bytes]:
     return {kind_of(key): key for key in sorted(memory.client.scan_iter(match=f"{memory.keys.root}*"), reverse=True)}
 
 
-PROJECTED = {kind for kinds in KINDS.values() for kind in kinds} - {"pcards", "pchanges", "unsearched", "cold"}
-"""But for what these records do not write: cards of precedents, how many episodes found no more room, and what a policy
-has cooled, which is told again when the next one cools."""
+PROJECTED = {kind for kinds in KINDS.values() for kind in kinds} - {"pcards", "pchanges", "unsearched"}
+"""But for what these records do not write: cards of precedents, and how many episodes found no more room."""
 KIND = sorted({*PROJECTED, "version", "positions", "goals", "tenants", "topics", "filling", "hmx.episodes.v1/0"})
 
 

@@ -382,8 +382,7 @@ CASES = (
         f"A tenant's index has {SEARCHED:,} episodes, because a string of Redis ends at 512 MB. Later episodes "
         "are found by id and in their session, and by no search.",
         "`hmx_materialiser_unsearched`; the tenant's key …:unsearched in Redis counts its own",
-        "a policy `hot` for the tenant, which leaves what is old to the archive; give what is searched separately a "
-        "tenant of its own",
+        "give what is searched separately a tenant of its own",
         {"stack/test_full_index.py": ("test_a_full_index_takes_no_more_episodes_and_everything_else_goes_on",)},
     ),
     Case(

@@ -768,7 +768,7 @@ class Patterns:
     def _retain(self, row: Row, tenant_id: str, cuts: dict[str, int]) -> None:
         """What a cut takes goes as if erased, but for what a ruling holds that is not too old itself."""
         before = self._cuts.get(tenant_id, {})
-        self._cuts[tenant_id] = latest([before, {name: at for name, at in cuts.items() if name != "hot"}])
+        self._cuts[tenant_id] = latest([before, cuts])
         if self._cuts[tenant_id] == before:
             return
         own = {name: one for name, one in self.patterns.items() if one.tenant_id == tenant_id}

@@ -172,12 +172,13 @@ def _differ_in_parts(report: Report, where: str, shape: struct.Struct, expected:
 
 
 class Ghosts:
-    """What erased records may have left: a Redis that was filled before the erasure keeps positions, and one that was
-    filled later does not. What a policy takes may come before its cut rises, or later."""
+    """What erased records may have left: a Redis that was filled before the erasure keeps places without content, and
+    positions; one that was filled later has neither. What a policy takes may come before its cut rises, or later."""
 
     def __init__(self) -> None:
+        self.places: dict[str, set[int]] = defaultdict(set)
+        """Root → numbers of documents."""
         self.contributions: dict[str, set[bytes]] = defaultdict(set)
-        """By root."""
         self.newest: dict[str, set[int]] = defaultdict(lambda: {0})
         self.version: dict[str, dict[bytes, set[int]]] = defaultdict(lambda: defaultdict(set))
         self.tenants: dict[str, bytes] = {}
@@ -192,10 +193,18 @@ class Ghosts:
             version = {field: [b"%d" % n for n in offsets] for field, offsets in self.version[root].items()}
             self._choose(found, wanted, f"{root}:version".encode(), version)
             self._choose(found, wanted, f"{root}:newest".encode(), {b"at": self.newest[root]})
+            places = self.places[root]
+            blank = {b"%d" % n: [zlib.crc32(b"", n & 0xFFFFFFFF).to_bytes(4, "little")] for n in places}
+            self._choose(found, wanted, f"{root}:documents".encode(), blank)
             for key in [key for key in found if key.startswith(f"{root}:".encode())]:
                 value = found[key]
                 if _kind(key) == b"pchanges" and isinstance(value, dict):
                     found[key] = {n: at for n, at in value.items() if n not in self.contributions[root]}
+                elif _kind(key) in (b"rows", b"vector") and isinstance(value, bytes):
+                    size = _appended(key).size  # type: ignore[union-attr]  # these kinds are appended to
+                    parts = [value[i : i + size] for i in range(0, len(value), size)]
+                    gone = {_NUMBER.pack(n) + bytes(size - _NUMBER.size) for n in places}
+                    found[key] = b"".join(part for part in parts if part not in gone)
                 if not found[key] and key not in wanted:
                     del found[key]
             self._tenant(found, wanted, root.rpartition(":")[0], tenant)
@@ -289,24 +298,23 @@ class Expected:
         if left or any(mark.hides_episode(*about) for mark in self._marks.get(tenant_id, ())):
             root = self._root_of(tenant_id)
             self.ghosts.see(root, tenant_id, EPISODES, number, row)
+            self.ghosts.places[root].add(number << 48 | row.offset)
             self.ghosts.newest[root].add(event_time(fields))
             return
         root = self._tenant(tenant_id, EPISODES, number, row)
-        at, moves = event_time(fields), fields["eventType"] != "memory.reinforcement"
-        newest = f"{root}:newest".encode()
-        self._newest[newest] = max(self._newest.get(newest, 0), at if moves else 0)
-        if cut := self._cooled(tenant_id, own, max(at, late)):
-            self._strings[f"{root}:cold".encode()] = b"%d" % cut
-            return
         self._same_id[_key(root, "event", fields["id"])] += quote(session, safe="").encode() + b"\0" + value + b"\0"
         digests, name = self._hashes[f"{root}:edigests".encode()], quote(fields["id"], safe="").encode()
         part = zlib.crc32(value, zlib.crc32(quote(session, safe="").encode()))
         digests[name] = b"%d" % (int(digests.get(name, b"0")) + part)
+        newest = f"{root}:newest".encode()
+        at = event_time(fields)
         ttl = fields["metadata"]["hmx"].get("ttl_seconds")
         if ttl is not None:
             held = self._expiring[f"{root}:expiring".encode()]
             name, until = fields["id"].encode(), float(min(at + ttl * 1000, 2**53))
             held[name] = max(held.get(name, until), until)
+        moves = fields["eventType"] != "memory.reinforcement"
+        self._newest[newest] = max(self._newest.get(newest, 0), at if moves else 0)
         step = episode_step(fields)
         done = session_step(step)
         if done is not None:
@@ -333,11 +341,6 @@ class Expected:
         if subject and name not in known:
             known[name] = subject.encode()
             self._hashes[f"{root}:assigned".encode()][name + b":" + subject.encode()] = b"1"
-
-    def _cooled(self, tenant_id: str, own: Json, at: int) -> int:
-        """The cut before which this is in the archive alone; 0: it is in Redis. A time to live keeps it there."""
-        cut = self._cuts.get(tenant_id, {}).get("hot", 0)
-        return cut if at < cut and own.get("ttl_seconds") is None else 0
 
     def _contribution(self, number: int, row: Row) -> None:
         if row.header("hmx-kind") in CONTROLS:

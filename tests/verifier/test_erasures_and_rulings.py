@@ -301,7 +301,6 @@ def aged(policies: Sequence[str]) -> list[Sent]:
         ("knowledge:30d,message:2d", "artifacts:40d"),
         ("all:300d,sessions:9", "sessions:9"),
         ("all:90d", ""),
-        ("hot:20d", "hot:2d,knowledge:30d"),
     ],
 )
 def test_they_agree_on_what_a_retention_leaves_whenever_it_is_set(policies: Sequence[str], strict: bool) -> None:

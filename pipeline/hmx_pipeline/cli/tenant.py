@@ -32,9 +32,6 @@ def set_(
             help="sharing=subjects, sharing=team, trusted_agents=AGENT,AGENT or retention=CLASS:DAYSd,sessions:COUNT.",
         ),
     ],
-    lose_unarchived: Annotated[
-        bool, typer.Option("--lose-unarchived", help="Let episodes cool that Redis alone has: nothing has them then.")
-    ] = False,
 ) -> None:
     """Sets whether the subjects of a tenant share what they state, which agents it trusts, or how long it keeps what.
 
@@ -46,7 +43,6 @@ def set_(
 
     `retention`: what is older than DAYS leaves memory, of `all`, `episodes`, `artifacts`, `knowledge` or an event type;
     `sessions` keeps the latest COUNT. All policies are given at once; an empty value keeps everything from here on.
-    `hot`: older episodes are in the archive alone, and are not forgotten; without HMX_ARCHIVE it is refused.
     `hmx retention plan` shows beforehand what would leave. What has left does not come back.
 
     A setting is an event in the log, so it survives a rebuild; the last one counts. The event names who has set it: the
@@ -63,17 +59,13 @@ def set_(
     from pydantic import ValidationError
 
     from hmx_pipeline.contracts.evidence import TenantSettings
-    from hmx_pipeline.contracts.retention import HOT
     from hmx_pipeline.kafka.control_producer import append_retention, append_settings
 
     if not name or too_long(name) or name == CONTROL_TENANT:
         fail(f"{name} is no tenant", code=2)
     field, equals, value = setting.partition("=")
     if field == "retention" and equals:
-        settings, policies = Settings.load(), retention_in(name, value)
-        if HOT in (policies.days or ()):
-            _check_archive(settings, lose_unarchived)
-        append_retention(settings, policies, _operator())
+        append_retention(Settings.load(), retention_in(name, value), _operator())
         _say(name, field, value)
         return
     told = [agent for agent in value.split(",") if agent] if field == "trusted_agents" else value
@@ -125,21 +117,6 @@ def _operator() -> str:
     except (KeyError, OSError):  # a container's user has no name
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
-
-
-def _check_archive(settings: Settings, lose_unarchived: bool) -> None:
-    """Exits with one line if what leaves Redis would be nowhere."""
-    from hmx_pipeline.queries.retention_query import unarchived
-    from hmx_pipeline.store.archive import ArchiveError
-
-    if not settings.archive:
-        fail("hot needs an archive: set HMX_ARCHIVE for all processes first; episodes:DAYSd forgets instead", 2)
-    try:
-        lost = 0 if lose_unarchived else unarchived(settings)
-    except ArchiveError as error:
-        fail(str(error))
-    if lost:
-        fail(f"Redis alone may hold {lost:,} offsets that Kafka has deleted: they cool with --lose-unarchived only")
 
 
 def retention_in(name: str, policies: str) -> "Retention":

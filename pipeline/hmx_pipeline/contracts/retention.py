@@ -26,9 +26,7 @@ SESSIONS: Final = "sessions"
 EPISODES: Final = "episodes"
 ARTIFACTS: Final = "artifacts"
 KNOWLEDGE: Final = "knowledge"
-HOT: Final = "hot"
-"""The policy that forgets nothing: episodes before its cut are cold, which is in the archive alone."""
-CLASSES: Final = (ALL, EPISODES, ARTIFACTS, KNOWLEDGE, HOT)
+CLASSES: Final = (ALL, EPISODES, ARTIFACTS, KNOWLEDGE)
 """What has an age besides event types. Of artifacts and knowledge, what they are made from."""
 MOST_DAYS: Final = 36_500
 MOST_SESSIONS: Final = 10_000_000

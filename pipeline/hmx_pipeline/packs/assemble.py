@@ -295,9 +295,6 @@ class _Draft:
         held = self.fetched.newest or self.fetched.artifacts or self.fetched.knowledge or self.fetched.policies
         if not held and self.fetched.completeness.complete:
             metadata["memory_empty"] = True
-        if (cold := self.fetched.cold) is not None:
-            because = {"because": cold.why_not} if cold.why_not else {}
-            metadata["cold"] = {"before": format_ms(cold.before), "searched": not cold.why_not, **because}
         if self.fetched.failed:
             metadata["provenance_failed"] = list(self.fetched.failed)
         if self.view.precedents:

@@ -17,7 +17,6 @@ from hmx_pipeline.packs.tokens import estimate
 from hmx_pipeline.retrieval.pack_request import PackRequest
 from hmx_pipeline.retrieval.retrieval_plan import plan
 from hmx_pipeline.segments.targets import CallTargets
-from hmx_pipeline.store.cold_index import NOT_ASKED, ColdIndex
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.store.layouts import ReplacedError
 
@@ -25,13 +24,11 @@ AT_ONCE, AT_ONCE_EACH = 4, 3
 """Packs made at the same time, in total and per tenant. More would only compete for the interpreter."""
 
 
-def make_pack(
-    store: Store, request: PackRequest, call: CallTargets | None = None, cold: ColdIndex = NOT_ASKED
-) -> ContextPack:
+def make_pack(store: Store, request: PackRequest, call: CallTargets | None = None) -> ContextPack:
     """Makes a pack. Raises StoreUnavailableError, also while a new layout is being filled beside an old one."""
     started = time.perf_counter()
     planned = plan(request, store.embed)
-    pack = assemble(request, planned, store.fetch(planned, cold), call)
+    pack = assemble(request, planned, store.fetch(planned), call)
     if not pack.metadata.get("memory_complete", True) and store.replaces(request.tenant_id):
         raise ReplacedError(
             "memory is being filled in the layout of this version: until then ask the version before it"

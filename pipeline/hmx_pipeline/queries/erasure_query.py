@@ -9,8 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from hmx_pipeline.contracts.episode import NOBODY_KNOWN
-from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, covered, mark_of
+from hmx_pipeline.contracts.erasure import ErasedScope, Erasure, ErasureMark, mark_of
 from hmx_pipeline.contracts.limits import ERASED_SESSIONS
 from hmx_pipeline.contracts.receipt import NEVER, Receipt, key_of, signed
 from hmx_pipeline.contracts.timestamps import format_ms
@@ -19,8 +18,6 @@ from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.kafka.topic_files import connect, read_cluster
 from hmx_pipeline.runtime.barriers import LackingError, output_ends, wait_for_reader
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.archive import ArchiveError
-from hmx_pipeline.store.cold_episodes import ColdEpisodes, Said
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.store.receipt_contents import HeldRecords
@@ -70,10 +67,7 @@ def erase(settings: Settings, store: Store, tenant: str, scope: ErasedScope, nam
     """
     settings.require_control_key()
     wait_for_reader(output_ends(settings), store.positions, READ_S)
-    said = _cold(settings, store, tenant)
-    owners = {one.session: one.subject for one in reversed(said) if one.subject not in ("", NOBODY_KNOWN)}
-    known = {session for session, owner in owners.items() if owner == name} | store.sessions_of(tenant, name)
-    sessions = sorted(known) if scope is ErasedScope.SUBJECT else []
+    sessions = sorted(store.sessions_of(tenant, name)) if scope is ErasedScope.SUBJECT else []
     if len(sessions) > ERASED_SESSIONS:
         raise NothingToEraseError(f"the subject has over {ERASED_SESSIONS:,} sessions: erase them by session")
     erasure = Erasure(
@@ -85,8 +79,6 @@ def erase(settings: Settings, store: Store, tenant: str, scope: ErasedScope, nam
         sessions=[mark_of(tenant, ErasedScope.SESSION, each) for each in sessions],
     )
     held = store.held(erasure)
-    cold = sum(one.is_cold and covered(erasure.marks, tenant, one.session, one.subject) for one in said)
-    held = held._replace(events=held.events + cold)
     if not (memory := store.completeness(tenant)).complete:
         raise LackingError(str(memory))
     if not held.events and not held.contributions:
@@ -97,17 +89,6 @@ def erase(settings: Settings, store: Store, tenant: str, scope: ErasedScope, nam
     store.keep_held(erasure, held, RECEIPT_KEPT_S)
     append_erasure(settings, erasure)
     return _receipt(settings, store, erasure, held, wait)
-
-
-def _cold(settings: Settings, store: Store, tenant: str) -> list[Said]:
-    """Returns whose the tenant's episodes are, if some are cold: Redis does not know these. Raises LackingError."""
-    past = store.cold(tenant)
-    if not past.before:
-        return []
-    try:
-        return list(ColdEpisodes(settings).said(tenant, past.topic_id, Erasures(_marks(settings))))
-    except ArchiveError as error:
-        raise LackingError(f"some episodes are in the archive alone: {error}") from None
 
 
 def receipt_of(

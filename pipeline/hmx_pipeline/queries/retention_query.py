@@ -7,26 +7,22 @@ control record raises.
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Final
 
 from hmx_pipeline.contracts.base import Model
 from hmx_pipeline.contracts.erasure import ErasureMark
 from hmx_pipeline.contracts.retention import RETENTION, SESSIONS, Cuts, Retention, risen
 from hmx_pipeline.contracts.timestamps import format_ms
-from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.control_producer import append_retention
 from hmx_pipeline.kafka.erasure_marks import erasure_marks
 from hmx_pipeline.settings import Settings
-from hmx_pipeline.store.archive import ArchivedPartition, MemoryArchive
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.store.retained_memory import Leaving
-from hmx_pipeline.topology import EPISODES
 
 
 class LeavingCount(Model):
     policy: str
-    """`age`, `class` or `count`; `cold`: into the archive; `compiled again` for what rests on other evidence too."""
+    """`age`, `class` or `count`; `compiled again` for what rests on other evidence too."""
     kind: str
     """An event type, `contribution`, a type of artifacts or a kind of knowledge."""
     count: int
@@ -63,18 +59,6 @@ def apply(settings: Settings, store: Store, tenant: str) -> int:
         return 0
     append_retention(settings, Retention(tenant_id=tenant, cuts={SESSIONS: at}))
     return at
-
-
-def unarchived(settings: Settings) -> int:
-    """Returns how many offsets of the episodes Redis alone may hold: Kafka has deleted them, and the archive never got
-    them. Raises ArchiveError."""
-    archive, name = MemoryArchive.of(settings), settings.topic_prefix + EPISODES
-    with closing(Cluster(settings.require_kafka())) as cluster:
-        info = cluster.topic(name)
-        return sum(
-            archive.lacking(ArchivedPartition(EPISODES, info.topic_id, number), 0, cluster.watermarks(name, number).low)
-            for number in range(info.partitions)
-        )
 
 
 def counted(settings: Settings) -> list[str]:

@@ -65,15 +65,6 @@ class Whole(NamedTuple):
 UNKNOWN: Final = Whole()
 
 
-class ColdLook(NamedTuple):
-    """What the archive alone has."""
-
-    before: int
-    """The moment before which episodes are cold, in milliseconds."""
-    why_not: str
-    """Why they were not searched; empty if they were."""
-
-
 @dataclass(frozen=True, slots=True)
 class MemorySnapshot:
     """A snapshot of a tenant's memory, as far as a plan asked for it."""
@@ -97,8 +88,6 @@ class MemorySnapshot:
     """Whether memory is filled completely."""
     failed: tuple[str, ...] = ()
     """Kinds and ids of records that matched but differ from what was published."""
-    cold: ColdLook | None = None
-    """None if no episode is cold."""
     priors: Mapping[str, Mapping[str, float]] | None = None
     """Priors of an imported fingerprint: how much its `sections`, `patterns` and `terms` have mattered, 0 to 1."""
     ledger: Mapping[str, Reinforced] | None = None

@@ -52,7 +52,6 @@ from hmx_pipeline.service.subscriptions import Subscriptions
 from hmx_pipeline.service.ttl_cache import TtlCache
 from hmx_pipeline.settings import Settings
 from hmx_pipeline.store.atomic_blocks import EvictingError, StoreUnavailableError, TamperedError
-from hmx_pipeline.store.cold_episodes import ColdEpisodes
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Store
 from hmx_pipeline.store.layouts import ReplacedError
@@ -111,7 +110,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.store = store
     app.state.completing = CompletenessCache(store)
     app.state.erased = TtlCache(lambda: Erasures(erasure_marks(kafka, settings.topic_prefix)), KEPT_S)
-    app.state.cold = ColdEpisodes(settings)
     app.state.damaged = TtlCache(store.damaged, KEPT_S)
     app.state.letters = TtlCache(
         lambda: rejected_records.newest(settings), dead_letter_routes.KEPT_S, dead_letter_routes.KEPT_TIMES

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from hmx_pipeline.contracts.artifact import Artifact
 from hmx_pipeline.contracts.base import Model
-from hmx_pipeline.contracts.episode import Episode, event_fields, is_visible, own_session, subject_of
+from hmx_pipeline.contracts.episode import Episode, event_fields
 from hmx_pipeline.contracts.event import Event, Id
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.headers import ORIGIN_OFFSET, ORIGIN_PARTITION
@@ -24,7 +24,6 @@ from hmx_pipeline.contracts.knowledge import KnowledgeRecord
 from hmx_pipeline.contracts.limits import ID_BYTES, KB
 from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.pack import ContextPack, OverviewPack, Vocabulary
-from hmx_pipeline.contracts.timestamps import milliseconds
 from hmx_pipeline.intake.number_ranges import out_of_range_path
 from hmx_pipeline.observe.metrics import METRICS
 from hmx_pipeline.packs.vocabulary import in_overview
@@ -40,9 +39,6 @@ from hmx_pipeline.service.problems import RETRY, ProblemError, ProblemKind, inva
 from hmx_pipeline.service.read_your_writes import await_memory
 from hmx_pipeline.service.subscriptions import FAILURES
 from hmx_pipeline.service.ttl_cache import TtlCache
-from hmx_pipeline.store.archive import ArchiveError
-from hmx_pipeline.store.cold_episodes import ColdEpisodes, ColdPast
-from hmx_pipeline.store.cold_index import NOT_ASKED, ColdIndex
 from hmx_pipeline.store.erased_memory import Erasures
 from hmx_pipeline.store.fetch import Ambiguous, Store
 from hmx_pipeline.store.subject_view import SubjectView
@@ -99,8 +95,7 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
 
     `as_of` gives the pack as of that event time: facts, artifact versions and relative times. Not restored: withdrawn
     records, settled conflicts, erased versions, replaced policies that do not match the question, and past confidence
-    and counts of knowledge. Where episodes are cold, `metadata.cold` says before when, and whether they were searched:
-    they are if `as_of` lies there and the archive can be read in time.
+    and counts of knowledge.
     """
     media_type(request, (JSON,))
     body = await read_body(request, REQUEST_BYTES)
@@ -113,8 +108,7 @@ async def post_context_pack(request: Request, tenant: Reader) -> Response:
     if bound_to(request) is not None and asked.session_id is not None:
         session = await turns.run(tenant, view_of(request, tenant).session, asked.session_id)
         asked = asked.model_copy(update={"session_id": session})
-    cold = NOT_ASKED if asked.as_of is None else await _cold_index(request, tenant, milliseconds(asked.as_of))
-    pack = await turns.run(tenant, make_pack, store_of(request), asked, None, cold)
+    pack = await turns.run(tenant, make_pack, store_of(request), asked)
     grant = grant_of(request)
     if conditions.surfaces and (sent := surfaced(pack, asked.subject_id, grant.agent)):
         await request.app.state.captures.take_one(tenant, grant, sent)
@@ -176,21 +170,11 @@ def get_tenants(request: Request) -> Response:
 
 @router.get("/events/{event_id:id}", responses={200: {"model": Event}})
 async def get_event(
-    request: Request,
-    tenant: Reader,
-    event_id: Id,
-    session: Id | None = None,
-    subject: Subject = None,
-    day: Annotated[
-        str, Query(pattern=r"^(\d{4}-\d\d-\d\d)?$", description="Day of the log to look for a cold one")
-    ] = "",
+    request: Request, tenant: Reader, event_id: Id, session: Id | None = None, subject: Subject = None
 ) -> Response:
-    """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id. A cold
-    one comes from the archive, within seconds; `day` makes that fast. A 404 has `forgotten` where the tenant's
-    retention may have taken it."""
+    """Returns a released event without secrets, its origin in headers; 409 if several sessions share the id. A 404
+    has `forgotten` where the tenant's retention may have taken it."""
     found = await _event(request=request, tenant=tenant, event_id=event_id, session=session, subject=subject)
-    if found is None:
-        found = await _cold_event(request, tenant, view_of(request, tenant, subject), event_id, session, day)
     if isinstance(found, Ambiguous):
         raise ProblemError(ProblemKind.AMBIGUOUS, "name the session with ?session=", sessions=list(found.sessions))
     if found is None:
@@ -207,60 +191,6 @@ def _event(
     request: Request, tenant: str, event_id: str, session: str | None, subject: str | None
 ) -> dict[str, Any] | Ambiguous | None:
     return view_of(request, tenant, subject).event(event_id, session)
-
-
-async def _cold_past(request: Request, tenant: str) -> tuple[ColdPast, Erasures] | None:
-    """Returns where the tenant's cold episodes are, and what of them is erased; None if there are none."""
-    turns: FairTurns = request.app.state.reading
-    past = await turns.run(tenant, store_of(request).cold, tenant)
-    if not past.before:
-        return None
-    erased = await erased_of(request)
-    if erased.cold_before(tenant) < past.before:
-        request.app.state.erased.forget()
-        erased = await erased_of(request)
-    return past, erased
-
-
-async def _cold_index(request: Request, tenant: str, as_of: int) -> ColdIndex:
-    """Reads a tenant's cold episodes if the time lies among them; if that fails, the index says why."""
-    turns: FairTurns = request.app.state.searching
-    cold: ColdEpisodes = request.app.state.cold
-    try:
-        if (known := await _cold_past(request, tenant)) is None or as_of >= known[0].before:
-            return NOT_ASKED
-        past, erased = known
-        return await turns.run(tenant, cold.index, tenant, past.topic_id, erased)
-    except (ArchiveError, ProblemError) as error:
-        return ColdIndex(why=getattr(error, "detail", str(error)))
-
-
-async def _cold_event(
-    request: Request, tenant: str, view: SubjectView, event_id: str, session: str | None, day: str
-) -> dict[str, Any] | Ambiguous | None:
-    """Raises ProblemError: an event that may be there and can't be looked for is no 404."""
-    turns: FairTurns = request.app.state.searching
-    cold: ColdEpisodes = request.app.state.cold
-    if (known := await _cold_past(request, tenant)) is None:
-        return None
-    where = tenant, known[0].topic_id, known[1]
-
-    def sees(fields: dict[str, Any]) -> bool:
-        name = fields["sessionId"]
-        owners = (subject_of, lambda _: view.store.subject_of_session(tenant, name), lambda _: cold.owner(*where, name))
-        return view.subject is None or is_visible(next(filter(None, (of(fields) for of in owners)), ""), view.subject)
-
-    def found() -> dict[str, Any] | Ambiguous | None:
-        names = {session, own_session(view.subject, session) if view.subject and session else session}
-        asked = [one for one in cold.with_id(*where, event_id, day) if session is None or one["sessionId"] in names]
-        seen = {one["sessionId"]: one for one in asked if sees(one)}
-        return Ambiguous(tuple(sorted(seen))) if len(seen) > 1 else next(iter(seen.values()), None)
-
-    try:
-        return await turns.run(tenant, found)
-    except ArchiveError as error:
-        detail = f"the event may be in the archive, which can't be read: {error}"
-        raise unavailable(ProblemKind.ARCHIVE_UNAVAILABLE, detail) from None
 
 
 _REJECTED: Final = ". If it was rejected, GET /v1/hmx/dead-letters says why"

@@ -73,7 +73,6 @@ class ProblemKind(StrEnum):
     UPSTREAM_UNAVAILABLE = "upstream_unavailable", 502, "The model's server does not answer"
     KAFKA_UNAVAILABLE = "kafka_unavailable", 503, "Kafka is unavailable"
     REDIS_UNAVAILABLE = "redis_unavailable", 503, "Redis is unavailable"
-    ARCHIVE_UNAVAILABLE = "archive_unavailable", 503, "The archive can't be read"
     MEMORY_INCOMPLETE = "memory_incomplete", 503, "Memory is being loaded"
     PROVENANCE_FAILED = "provenance_failed", 503, "The record in Redis is damaged"
     BUSY = "busy", 503, "The service is busy"

@@ -23,8 +23,8 @@ from hmx_pipeline.contracts.keys import join_key, partition_of, session_key
 from hmx_pipeline.contracts.limits import BARRIER_KEPT_MS
 from hmx_pipeline.contracts.options import Status
 from hmx_pipeline.contracts.rejections import Rejection
-from hmx_pipeline.contracts.retention import HOT, RETENTION, policy_of, risen
 from hmx_pipeline.contracts.retention import KNOWLEDGE as KNOWN_CLASS
+from hmx_pipeline.contracts.retention import RETENTION, policy_of, risen
 from hmx_pipeline.contracts.ruling import Ruling
 from hmx_pipeline.stages.dead_letters import dead_letter
 from hmx_pipeline.stages.erased_evidence import ErasureState, is_own, is_whole, own_marks
@@ -231,13 +231,12 @@ class PatternsFold:
     def _retain(self, tx: Tx, mark: ErasureMark, partitions: int) -> None:
         """Drop what the tenant's retention takes, as an erasure does. What an operator has ruled since the cut stands,
         and with it what it rests on. Only the marks of the tenant's own partition count: its rulings stand there too,
-        so every interleaving has them in the same order. What was learnt of cold episodes stays. `partitions`: as in
-        `_erase`."""
+        so every interleaving has them in the same order. `partitions`: as in `_erase`."""
         if not is_own(mark, partitions):
             return
         tenant_id, key = mark.tenant_id, settings_key(mark.tenant_id)
         known: TenantSettings = tx.get(key) or TenantSettings(tenant_id=tenant_id)
-        cuts = risen(known.cuts or {}, {name: at for name, at in mark.cuts.items() if name != HOT})
+        cuts = risen(known.cuts or {}, mark.cuts)
         if cuts == (known.cuts or {}):
             return
         tx.put(key, known.model_copy(update={"cuts": cuts}))

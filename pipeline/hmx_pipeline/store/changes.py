@@ -137,19 +137,18 @@ class TenantChanges:
         self._block = block
         self._versions: dict[tuple[str, int], int] = {}
         self._newest: int | None = None
-        self._cold = 0
         self._expiring: dict[bytes, int] = {}
         self._sessions: dict[str, tuple[bytes, bytes, bytes]] = {}
         self._events: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._steps: dict[tuple[bytes, int], dict[int, bytes]] = {}
         """By key and number of steps kept."""
-        self.assigned: dict[str, str] = {}
+        self._assigned: dict[str, str] = {}
         """Session → the first subject of the block."""
-        self.documents: list[bytes] = []
-        self.rows = bytearray()
-        self.postings: dict[str, bytes] = {}
-        self.tagged: dict[str, bytes] = {}
-        self.vectors: defaultdict[str, bytearray] = defaultdict(bytearray)
+        self._documents: list[bytes] = []
+        self._rows = bytearray()
+        self._postings: dict[str, bytes] = {}
+        self._tagged: dict[str, bytes] = {}
+        self._vectors: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._values: dict[bytes, bytes | None] = {}
         self._samples: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._digests: list[bytes] = []
@@ -175,13 +174,8 @@ class TenantChanges:
 
     def event(self, key: bytes, session_id: str, episode: bytes, at: int) -> None:
         self._events[key] += (self.session(session_id)[0], episode)
-        self.passed(at)
-        self._block.arguments += 4
-
-    def passed(self, at: int, cold: int = 0) -> None:
-        """Notes that there is an event of this time. `cold`: the cut before which it is in the archive alone."""
         self._newest = at if self._newest is None else max(at, self._newest)
-        self._cold = max(cold, self._cold)
+        self._block.arguments += 4
 
     def expires(self, event_id: bytes, at: int) -> None:
         """Notes when an event expires; if several sessions use the id, the latest."""
@@ -195,22 +189,22 @@ class TenantChanges:
 
     def assign(self, session_id: str, subject: str) -> None:
         """Notes whose session it is, unless that is known."""
-        self.assigned.setdefault(session_id, subject)
+        self._assigned.setdefault(session_id, subject)
         self._block.arguments += 2
 
     def document(self, number: int, packed: bytes, row: bytes, terms: Sequence[str], labels: Iterable[str]) -> None:
-        self.documents += (b"%d" % number, with_checksum(number, packed))
-        self.rows += row
-        postings, counts = self.postings, Counter(terms)
+        self._documents += (b"%d" % number, with_checksum(number, packed))
+        self._rows += row
+        postings, counts = self._postings, Counter(terms)
         for term, posting in zip(counts, pack_postings(number, counts.values()), strict=True):
             postings[term] = postings.get(term, b"") + posting
         named = pack_number(number)
         for label in labels:
-            self.tagged[label] = self.tagged.get(label, b"") + named
+            self._tagged[label] = self._tagged.get(label, b"") + named
         self._block.arguments += 2 + 2 * len(terms)
 
     def vector(self, space: str, row: bytes) -> None:
-        self.vectors[space] += row
+        self._vectors[space] += row
         self._block.arguments += 3
 
     def keep(self, key: bytes, value: bytes | None) -> None:
@@ -273,29 +267,27 @@ class TenantChanges:
             kept = sorted(steps)[-most:]
             yield (b"ZADD", key, *(part for index in kept for part in (b"%d" % index, steps[index])))
             yield (b"ZREMRANGEBYRANK", key, b"0", b"%d" % (-most - 1))
-        said = [part for s, whose in self.assigned.items() for part in (encoded(s).encode(), pack_assigned(s, whose))]
+        said = [part for s, whose in self._assigned.items() for part in (encoded(s).encode(), pack_assigned(s, whose))]
         yield from _split((*ASSIGN, keys.subjects, keys.assigned), said)
-        if self.rows:
+        if self._rows:
             yield from self._document_commands()
         rows = [part for name, at in self._expiring.items() for part in (b"%d" % at, name)]
         yield from _split((b"ZADD", self.keys.expiring, b"GT"), rows)
         if self._newest is not None:
             yield (b"ZADD", self.keys.newest, b"GT", b"%d" % self._newest, b"at")
-        if self._cold:
-            yield (b"SET", self.keys.cold, b"%d" % self._cold)
         for (topic, partition), offset in self._versions.items():
             yield (b"HSET", self.keys.version, f"{topic}/{partition}".encode(), b"%d" % offset)
 
     def _document_commands(self) -> Iterator[Command]:
-        rows, room = self.keys.rows, b"%d" % (SEARCHED * ROW.itemsize - len(self.rows))
-        yield from _split((*PUT, rows, self.keys.documents, room, b"HSET"), self.documents)
-        for start, parts in ((self.keys.postings(""), self.postings), (self.keys.tagged(""), self.tagged)):
+        rows, room = self.keys.rows, b"%d" % (SEARCHED * ROW.itemsize - len(self._rows))
+        yield from _split((*PUT, rows, self.keys.documents, room, b"HSET"), self._documents)
+        for start, parts in ((self.keys.postings(""), self._postings), (self.keys.tagged(""), self._tagged)):
             said = [one for pair in zip(map(ENCODED.__getitem__, parts), parts.values(), strict=True) for one in pair]
             yield from _split((*APPEND, rows, start, room), said)
-        for space, vectors in self.vectors.items():  # a string would end at 512 MB
+        for space, vectors in self._vectors.items():  # a string would end at 512 MB
             yield (*PUT, rows, self.keys.vectors(space), room, b"RPUSH", bytes(vectors))
-        count = b"%d" % (len(self.rows) // ROW.itemsize)
-        yield (*ROWS, rows, self.keys.unsearched, room, bytes(self.rows), count)
+        count = b"%d" % (len(self._rows) // ROW.itemsize)
+        yield (*ROWS, rows, self.keys.unsearched, room, bytes(self._rows), count)
 
     def _precedent_commands(self) -> Iterator[Command]:
         cards: list[bytes] = []
@@ -331,8 +323,6 @@ class Hides(Protocol):
     """Tells which records were erased, so that they are left out."""
 
     def hides_episode(self, fields: dict[str, Any]) -> bool: ...
-
-    def cooled(self, fields: dict[str, Any]) -> int: ...
 
     def hides_contribution(self, fields: Mapping[str, Any], place: tuple[int, int] | None = None) -> bool: ...
 

@@ -1,8 +1,8 @@
 """Erasures in Redis: what a mark of `hmx.erasures.v1` covers is left out of memory, and taken out if it is there.
 
 Enters: marks, and what Redis holds of their tenant. Leaves: commands that remove episodes, their documents, postings
-and steps, and contributions. Cold episodes leave alike, and only Redis. Artifacts and knowledge go by the tombstones of
-their own topics. Raises StoreUnavailableError.
+and steps, and contributions. Artifacts and knowledge go by the tombstones of their own topics. Raises
+StoreUnavailableError.
 """
 
 import os
@@ -17,41 +17,39 @@ import orjson
 
 from hmx_pipeline.compiler.registry import class_of
 from hmx_pipeline.contracts.episode import RESERVED, subject_of
-from hmx_pipeline.contracts.erasure import ErasedScope, ErasureMark, mark_of, marks_on
+from hmx_pipeline.contracts.erasure import ErasureMark, marks_on
 from hmx_pipeline.contracts.headers import fingerprint, origin_of
 from hmx_pipeline.contracts.keys import encoded
 from hmx_pipeline.contracts.limits import CLOCK_SKEW_MS
 from hmx_pipeline.contracts.retention import EPISODES as EPISODES_CLASS
-from hmx_pipeline.contracts.retention import HOT, Cuts, policy_of, risen
+from hmx_pipeline.contracts.retention import Cuts, policy_of, risen
 from hmx_pipeline.contracts.timestamps import format_ms
 from hmx_pipeline.observe.metrics import METRICS
-from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings
+from hmx_pipeline.retrieval.postings import ROW, pack_assigned, pack_number, pack_postings, unpack_rows
 from hmx_pipeline.retrieval.searchable import Document, document_labels, document_terms, event_time
-from hmx_pipeline.retrieval.vectors import Embed, document_vectors
+from hmx_pipeline.retrieval.vectors import Embed, document_vectors, pack_vector
 from hmx_pipeline.store.atomic_blocks import Client, reachable
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys, TenantKeys
-from hmx_pipeline.store.stored_digests import digest_of_events, verified_document
+from hmx_pipeline.store.stored_digests import digest_of_events, verified_document, with_checksum
 from hmx_pipeline.topology import EPISODES, EVIDENCE
 
 PAGE: Final = 500
 _DOCUMENT: Final = msgspec.msgpack.Decoder(Document)
 _CUT: Final = b"""
-local held, size, gone, kept = redis.call('GET', KEYS[1]), tonumber(ARGV[1]), {}, {}
+local held, gone, kept = redis.call('GET', KEYS[1]), {}, {}
 if not held then return end
-for i = 2, #ARGV do gone[ARGV[i]] = true end
-for i = 1, #held, size do
-  if not gone[string.sub(held, i, i + 7)] then kept[#kept + 1] = string.sub(held, i, i + size - 1) end
+for i = 1, #ARGV do gone[ARGV[i]] = true end
+for i = 1, #held, 8 do
+  local one = string.sub(held, i, i + 7)
+  if not gone[one] then kept[#kept + 1] = one end
 end
 if #kept == 0 then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], table.concat(kept)) end
 """
-"""Removes parts of a size from a string, by their first 8 bytes: postings, rows, document numbers of a label."""
+"""Removes postings, or document numbers of a label, from a string."""
 NUMBER: Final = 8
 """Bytes of a document number before its embedding, and before the rest of its row."""
-AT_ONCE: Final = 100_000
-"""Arguments of a command, which Redis limits."""
-COLD: Final = "cold"
 
 Json = dict[str, Any]
 
@@ -94,10 +92,9 @@ class Erasures:
         return bool(self._marks)
 
     def digests(self) -> dict[str, str]:
-        """Returns a digest of the marks of each tenant that has any. What is cold stays where it is archived."""
-        cuts = {tenant: [str(cut) for cut in own.items() if cut[0] != HOT] for tenant, own in self._cuts.items()}
+        """Returns a digest of the marks of each tenant that has any."""
         return {
-            tenant: fingerprint(*map(str.encode, (*sorted(marks), *cuts.get(tenant, ()))))
+            tenant: fingerprint(*map(str.encode, (*sorted(marks), *map(str, self._cuts.get(tenant, {}).items()))))
             for tenant, marks in self._marks.items()
         }
 
@@ -107,24 +104,7 @@ class Erasures:
 
     def retention(self, tenant_id: str) -> list[str]:
         """Returns what the tenant's retention has taken so far, by class, in words."""
-        cuts = sorted(self._cuts.get(tenant_id, {}).items())
-        return [f"{name} before {format_ms(at)}" for name, at in cuts if at and name != HOT]
-
-    def cold_before(self, tenant_id: str) -> int:
-        """Returns the moment before which the tenant's episodes are cold; 0 if none are."""
-        return self._cuts.get(tenant_id, {}).get(HOT, 0)
-
-    def cooled(self, fields: Json) -> int:
-        """Returns that moment for an episode that is cold; else 0."""
-        cuts = self._cuts.get(fields["metadata"][RESERVED]["tenant_id"], {})
-        return cuts[HOT] if is_cold(cuts, fields) else 0
-
-    def keeps_cold(self, tenant_id: str) -> bool:
-        """Returns whether the tenant may have cold episodes."""
-        whole = mark_of(tenant_id, ErasedScope.TENANT, "")
-        return self.cold_before(tenant_id) > 0 and all(
-            whole not in names for _, names in self._marks[tenant_id].values()
-        )
+        return [f"{name} before {format_ms(at)}" for name, at in sorted(self._cuts.get(tenant_id, {}).items()) if at]
 
     def forgets(self, tenant_id: str, at_ms: int) -> bool:
         """Returns whether a tenant keeps nothing of this time, whatever it is."""
@@ -174,10 +154,6 @@ class Erasures:
             for mark, names in marks.values()
         )
 
-    def keeps_out(self, record: TopicRecord) -> bool:
-        """Returns whether a record is not in Redis: it is erased, or a cold episode."""
-        return self.hides(record) or (record.topic == EPISODES and self.cooled(orjson.loads(record.value or b"")) > 0)
-
     def hides(self, record: TopicRecord) -> bool:
         """Returns whether a record that memory is made from is erased; artifacts and knowledge have tombstones."""
         if record.topic not in (EPISODES, EVIDENCE):
@@ -201,22 +177,13 @@ def episode_taken_by(cuts: Cuts, fields: Json) -> str:
     return policy_of(cuts, max(event_time(fields), claims), *kinds)
 
 
-def is_cold(cuts: Cuts, fields: Json) -> bool:
-    """Returns whether an episode is in the archive alone. One with a time to live stays in Redis, which must know when
-    what was learnt from it expires; one that tells whose a session is stays as long as what was said before."""
-    own = fields["metadata"][RESERVED]
-    if HOT not in cuts or "ttl_seconds" in own:
-        return False
-    return bool(max(event_time(fields), own.get("claims", 0)) < cuts[HOT])
-
-
 def contribution_taken_by(cuts: Cuts, fields: Mapping[str, Any]) -> str:
     """Returns the policy with these cuts that takes a contribution; empty if none does."""
     return policy_of(cuts, fields["last_at"], class_of(fields["pattern_type"])) if cuts else ""
 
 
 def erase_tenant(client: Client, keys: Keys, tenant_id: str, erasures: Erasures, embed: Embed | None = None) -> int:
-    """Takes out of Redis what is erased or cold; returns the number of episodes and contributions. Idempotent."""
+    """Takes out of Redis what is erased; returns the number of episodes and contributions. Idempotent."""
     tenant = keys.tenant(tenant_id)
     with reachable():
         gone: dict[tuple[str, str], Json] = {}
@@ -226,20 +193,14 @@ def erase_tenant(client: Client, keys: Keys, tenant_id: str, erasures: Erasures,
         commands += _subjects(client, tenant, {session for session, _ in gone} - stay)
         before = len(commands)
         commands += _contributions(client, tenant, erasures)
-        changed = bool(commands)
-        if not erasures.keeps_cold(tenant_id):
-            client.delete(tenant.cold)
-        elif client.exists(tenant.cold) or any(map(erasures.cooled, gone.values())):
-            commands.append((b"SET", tenant.cold, b"%d" % erasures.cold_before(tenant_id)))
         if not commands:
             return 0
         with client.pipeline(transaction=True) as pipe:
             for command in commands:
                 pipe.execute_command(*command)
-            if changed:
-                pipe.set(keys.filling, os.urandom(16), xx=True)  # whatever readers remember is outdated
+            pipe.set(keys.filling, os.urandom(16), xx=True)  # whatever readers remember is outdated
             pipe.execute()
-        _forget_versions(client, tenant, keeps_episodes=erasures.keeps_cold(tenant_id))
+        _forget_versions(client, tenant)
         return len(gone) + sum(command[0] == b"DEL" for command in commands[before:])
 
 
@@ -258,13 +219,12 @@ def _episodes(
             rest: list[bytes] = []
             for session, episode in zip(parts[::2], parts[1::2], strict=False):
                 fields = orjson.loads(episode)
-                cold = erasures.cooled(fields) > 0
-                if not cold and not erasures.hides_episode(fields):
+                if not erasures.hides_episode(fields):
                     rest += (session, episode)
                     stay.add(fields["sessionId"])
                     continue
                 gone[fields["sessionId"], fields["id"]] = fields
-                if policy := erasures.episode_taken_by(fields) or COLD * cold:
+                if policy := erasures.episode_taken_by(fields):
                     METRICS.forgotten.labels(policy).inc()
                 index = b"%d" % fields["metadata"][RESERVED]["release"]["index"]
                 for key in (tenant.session(fields["sessionId"]), tenant.spoken(fields["sessionId"])):
@@ -284,11 +244,11 @@ def _episodes(
 def _documents(
     client: Client, tenant: TenantKeys, gone: Mapping[tuple[str, str], Json], embed: Embed | None
 ) -> Iterator[Command]:
-    """Removes documents with their rows, postings, labels and vectors. Readers begin anew, as the filling changes."""
+    """Empties the documents and their rows, whose places stay, and removes postings and labels."""
     if not gone:
         return
     cut: defaultdict[bytes, list[bytes]] = defaultdict(list)
-    directions: dict[bytes, int] = {}
+    directions: defaultdict[bytes, list[bytes]] = defaultdict(list)
     numbers: set[int] = set()
     for field, body in client.hscan_iter(tenant.documents, count=PAGE):
         number = int(field)
@@ -299,10 +259,10 @@ def _documents(
         found = gone.get((document.session_id, document.event_id))
         if found is None:
             continue
-        yield (b"HDEL", tenant.documents, field)
-        for vector in document_vectors(found, document.text, None if numbers else embed):  # all texts have one space
-            directions[tenant.vectors(vector.space)] = NUMBER + len(vector.values)
+        yield (b"HSET", tenant.documents, field, with_checksum(number, b""))
         numbers.add(number)
+        for vector in document_vectors(found, document.text, embed):
+            directions[tenant.vectors(vector.space)].append(pack_vector(number, vector.values))
         words = document_terms(document)
         for term in set(words):
             (posting,) = pack_postings(number, [words.count(term)])
@@ -310,15 +270,21 @@ def _documents(
         for label in document_labels(found):
             cut[tenant.tagged(label)].append(pack_number(number))
     for key, postings in cut.items():
-        yield from _cut(key, NUMBER, postings)
-    yield from _cut(tenant.rows, ROW.itemsize, [pack_number(number) for number in sorted(numbers)])
-    for key, size in directions.items():
-        yield from _vectors(client, key, size, numbers)
+        yield (b"EVAL", _CUT, b"1", key, *postings)
+    yield from _rows(client, tenant.rows, numbers)
+    for key, rows in directions.items():
+        yield from _vectors(client, key, rows)
 
 
-def _cut(key: bytes, size: int, parts: Sequence[bytes]) -> Iterator[Command]:
-    for start in range(0, len(parts), AT_ONCE):
-        yield (b"EVAL", _CUT, b"1", key, b"%d" % size, *parts[start : start + AT_ONCE])
+def _rows(client: Client, key: bytes, numbers: set[int]) -> Iterator[Command]:
+    """Blanks rows but for their numbers: they tell session, subject and time."""
+    start, size = 0, PAGE * ROW.itemsize
+    while page := client.getrange(key, start, start + size - 1):
+        for at, number in enumerate(unpack_rows(page)["number"].tolist()):
+            if number in numbers:
+                blank = number.to_bytes(NUMBER, "little") + bytes(ROW.itemsize - NUMBER)
+                yield (b"SETRANGE", key, b"%d" % (start + at * ROW.itemsize), blank)
+        start += size
 
 
 def _subjects(client: Client, tenant: TenantKeys, sessions: set[str]) -> Iterator[Command]:
@@ -330,14 +296,14 @@ def _subjects(client: Client, tenant: TenantKeys, sessions: set[str]) -> Iterato
             yield (b"LREM", tenant.assigned, b"0", pack_assigned(session, subject.decode()))
 
 
-def _vectors(client: Client, key: bytes, size: int, numbers: set[int]) -> Iterator[Command]:
-    """Removes embeddings. A chunk may be left empty until all are looked at, for others append meanwhile."""
+def _vectors(client: Client, key: bytes, rows: Sequence[bytes]) -> Iterator[Command]:
+    """Blanks embeddings; their places stay, because readers count them."""
     for at, chunk in enumerate(client.lrange(key, 0, -1)):
-        rows = (chunk[start : start + size] for start in range(0, len(chunk), size))
-        kept = b"".join(row for row in rows if int.from_bytes(row[:NUMBER], "little") not in numbers)
+        kept = chunk
+        for row in rows:
+            kept = kept.replace(row, row[:NUMBER] + bytes(len(row) - NUMBER))
         if kept != chunk:
             yield (b"LSET", key, b"%d" % at, kept)
-    yield (b"LREM", key, b"0", b"")
 
 
 def _contributions(client: Client, tenant: TenantKeys, erasures: Erasures) -> Iterator[Command]:
@@ -355,10 +321,10 @@ def _contributions(client: Client, tenant: TenantKeys, erasures: Erasures) -> It
             yield (b"HDEL", tenant.precedent_cards, name)
 
 
-def _forget_versions(client: Client, tenant: TenantKeys, *, keeps_episodes: bool) -> None:
-    """A tenant whose last episode or contribution is gone, and not just cold, is as one that never had any."""
+def _forget_versions(client: Client, tenant: TenantKeys) -> None:
+    """A tenant whose last episode or contribution is gone is as one that never had any."""
     for topic, kind in ((EPISODES, "event"), (EVIDENCE, "contribution")):
-        if client.exists(tenant.digests(kind)) or (topic == EPISODES and keeps_episodes):
+        if client.exists(tenant.digests(kind)):
             continue
         fields = [field for field in client.hkeys(tenant.version) if field.startswith(f"{topic}/".encode())]
         if fields:

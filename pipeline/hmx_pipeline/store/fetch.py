@@ -29,8 +29,6 @@ from hmx_pipeline.settings import Settings
 from hmx_pipeline.store import receipt_contents
 from hmx_pipeline.store.atomic_blocks import Client, TamperedError, reachable
 from hmx_pipeline.store.capture_coordination import CaptureCoordination
-from hmx_pipeline.store.cold_episodes import ColdPast
-from hmx_pipeline.store.cold_index import NOT_ASKED, ColdIndex, moment_in
 from hmx_pipeline.store.damage_log import Lost, examined
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.erased_memory import Erasures
@@ -144,19 +142,12 @@ class Store:
             offsets = self._clients.of(tenant_id).hgetall(self._keys.tenant(tenant_id).version)
         return {name: int(at) for name, at in offsets.items()}
 
-    def cold(self, tenant_id: str) -> ColdPast:
-        """Returns before when the tenant's episodes are in the archive alone, and of which topic they are."""
-        with reachable(), self._clients.of(tenant_id).pipeline(transaction=True) as pipe:
-            pipe.get(self._keys.tenant(tenant_id).cold).hget(self._keys.topics, EPISODES)
-            before, topic_id = pipe.execute()
-        return ColdPast(moment_in(before), (topic_id or b"").decode())
-
-    def fetch(self, plan: RetrievalPlan, cold: ColdIndex = NOT_ASKED) -> MemorySnapshot:
+    def fetch(self, plan: RetrievalPlan) -> MemorySnapshot:
         """Reads what the plan needs in two round trips, each a snapshot; the second only for sources that are not
         cached. More trips follow for earlier versions, imported priors, expiring events, and after concurrent changes.
-        `cold`: cold episodes to search as well."""
+        """
         tenant = self._keys.tenant(plan.request.tenant_id)
-        fetched, expiring = self._searches.of(plan.request.tenant_id).fetch(plan, cold)
+        fetched, expiring = self._searches.of(plan.request.tenant_id).fetch(plan)
         failed: list[Lost] = []
         with reachable():
             if plan.earlier:

@@ -149,14 +149,13 @@ class IntegritySweep:
             (b"LLEN", tenant.assigned),
             (b"ZCARD", tenant.samples),
             (b"ZSCORE", tenant.newest, b"at"),
-            (b"GET", tenant.cold),
             *((b"HLEN", tenant.digests(kind)) for kind in ("event", "contribution", "artifact", "knowledge")),
             *((b"HLEN", key) for keys in statuses for key in keys),
             *((b"ZRANGE", key, b"-1", b"-1", b"WITHSCORES") for _, key in told),
             *((b"TYPE", f"{tenant.root}:{kind}".encode()) for kind in _TYPES),
         ]
         documents, rows, *rest = snapshot(self._client, asked, broken)
-        subjects, assigned, samples, newest, cold, events, contributions, artifacts, known, *rest = rest
+        subjects, assigned, samples, newest, events, contributions, artifacts, known, *rest = rest
         listed = [rest.pop(0) or 0 for _ in statuses[0]], [rest.pop(0) or 0 for _ in statuses[1]]
         held = {EPISODES: events, EVIDENCE: contributions, ARTIFACTS: artifacts, KNOWLEDGE: known}
         agree = {
@@ -167,7 +166,7 @@ class IntegritySweep:
             "artifacts": sum(listed[0]) == (artifacts or 0),
             "known": sum(listed[1]) == (known or 0),
             "newest": EPISODES not in topics or newest is not None,
-            "edigests": EPISODES not in topics or bool(events) or (cold is not None and not documents),
+            "edigests": EPISODES not in topics or bool(events),
             "cdigests": EVIDENCE not in topics or bool(contributions),
         }
         broken |= {kind for kind, well in agree.items() if not well}

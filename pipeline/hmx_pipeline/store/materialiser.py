@@ -101,7 +101,7 @@ class Materialiser:
         """Where a partition was read from, and up to where what it lacks is noted: reading may begin again."""
         self._erasures = Erasures()
         kept = self._client, self._keys, self._blocks, self._cluster, self._archive
-        self._healing = Healing(*kept, self._prefix, self._alive, self._erasures.keeps_out)
+        self._healing = Healing(*kept, self._prefix, self._alive, self._erasures.hides)
         self._embed = semantic.vector if semantic else None
         self._builder = BlockBuilder(self._keys, self._embed, self._erasures, self._alive, server)
         self._policy_asked = 0.0

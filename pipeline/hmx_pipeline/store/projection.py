@@ -78,11 +78,6 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
         return
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = searchable.episode_step(fields)
-    moment = 0 if fields["eventType"] == REINFORCES else step.at
-    if changes.hides is not None and (cut := changes.hides.cooled(fields)):
-        tenant.version(record.topic, record.partition, record.offset)
-        tenant.passed(moment, cut)
-        return
     session, subject = fields["sessionId"], step.subject
     event_key, (_, steps, messages) = tenant.keys.event(fields["id"]), tenant.session(session)
     done, said, found = searchable.session_step(step), searchable.spoken_step(step), searchable.document(fields, step)
@@ -96,7 +91,7 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
         row = pack_row(number, session, found.at, len(words), subject)
         indexed = (number, _ENCODER.encode(found), row, words, searchable.document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
-    tenant.event(event_key, session, value, moment)
+    tenant.event(event_key, session, value, 0 if fields["eventType"] == REINFORCES else step.at)
     if subject not in ("", NOBODY_KNOWN):
         tenant.assign(session, subject)
     if expires is not None:

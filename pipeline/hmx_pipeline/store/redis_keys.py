@@ -25,7 +25,7 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     EPISODES: {
         **dict.fromkeys(("event", "vector", "assigned"), "list"),
         **dict.fromkeys(("session", "spoken", "newest", "expiring"), "zset"),
-        **dict.fromkeys(("rows", "unsearched", "term", "tag", "cold"), "string"),
+        **dict.fromkeys(("rows", "unsearched", "term", "tag"), "string"),
         **dict.fromkeys(("documents", "edigests", "subjects"), "hash"),
     },
     EVIDENCE: {
@@ -106,7 +106,6 @@ class TenantKeys:
     unsearched = SingleKey(
         "unsearched", "String: number of documents that came after the rows were full; absent if none."
     )
-    cold = SingleKey("cold", "String: time (ms) before which episodes are in the archive alone; absent if none are.")
     postings = NamedKey("term", "term", "String: postings of a term, in order of arrival.")
     tagged = NamedKey("tag", "label", "String: document numbers of a label: a tag, a session or an agent.")
     erasing = NamedKey("erasing", "erasure_id", "String: what an erasure covers, for its receipt; it expires.")

@@ -10,14 +10,7 @@ from typing import Any, NamedTuple
 from hmx_pipeline.contracts.retention import SESSIONS, Cuts, Retention, cuts_of, risen
 from hmx_pipeline.retrieval.searchable import event_time
 from hmx_pipeline.store.atomic_blocks import Client, reachable
-from hmx_pipeline.store.erased_memory import (
-    COLD,
-    all_episodes,
-    all_records,
-    contribution_taken_by,
-    episode_taken_by,
-    is_cold,
-)
+from hmx_pipeline.store.erased_memory import all_episodes, all_records, contribution_taken_by, episode_taken_by
 from hmx_pipeline.store.redis_keys import Keys
 
 CONTRIBUTION = "contribution"
@@ -39,7 +32,7 @@ def leaving(client: Client, keys: Keys, asked: Retention, known: Cuts, now_ms: i
             cuts = risen(cuts, {SESSIONS: _before_sessions(client, keys, asked.tenant_id, asked.sessions)})
         counts: Counter[tuple[str, str]] = Counter()
         for fields in all_episodes(client, tenant):
-            if policy := episode_taken_by(cuts, fields) or COLD * is_cold(cuts, fields):
+            if policy := episode_taken_by(cuts, fields):
                 counts[policy, fields["eventType"]] += 1
         taken: dict[str, str] = {}
         listed = client.hscan_iter(tenant.digests(CONTRIBUTION))

@@ -24,13 +24,12 @@ from hmx_pipeline.retrieval.memory_index import Hit, IndexEntry, KnowledgeIndexE
 from hmx_pipeline.retrieval.postings import POSTING
 from hmx_pipeline.retrieval.related_words import Related
 from hmx_pipeline.retrieval.retrieval_plan import RetrievalPlan
-from hmx_pipeline.retrieval.score import UNKNOWN, ColdLook, FoundSource, MemorySnapshot, Whole
+from hmx_pipeline.retrieval.score import UNKNOWN, FoundSource, MemorySnapshot, Whole
 from hmx_pipeline.retrieval.searchable import Document
 from hmx_pipeline.retrieval.subject_column import SubjectColumn
 from hmx_pipeline.retrieval.vectors import best_of_both
 from hmx_pipeline.store.atomic_blocks import Client, DamagedError, StoreUnavailableError, kind_of, reachable, snapshot
 from hmx_pipeline.store.changes import CHANGES, Command
-from hmx_pipeline.store.cold_index import NOT_ASKED, ColdIndex, moment_in
 from hmx_pipeline.store.damage_log import DOCUMENT, DamageLog, Lost
 from hmx_pipeline.store.fill_progress import completeness, questions
 from hmx_pipeline.store.precedent_search import found_precedents, precedent_questions
@@ -103,7 +102,6 @@ class _Places(NamedTuple):
     precedents: list[Hit]
     whole: Whole = UNKNOWN
     named: bool = False
-    cold: int = 0
     settle: bool = False
     """Whether mismatching sources count as damaged, after retries have ruled out concurrent changes."""
 
@@ -120,24 +118,20 @@ class Search:
         """Records found altered or lost."""
         self._sources = SourceCache(client, keys)
 
-    def fetch(self, plan: RetrievalPlan, cold: ColdIndex = NOT_ASKED) -> tuple[MemorySnapshot, int]:
-        """Returns the results, and the tenant's number of events with a time to live. With cold episodes, the index is
-        read anew, for they are in no order with what is kept."""
+    def fetch(self, plan: RetrievalPlan) -> tuple[MemorySnapshot, int]:
+        """Returns the results, and the tenant's number of events with a time to live."""
         tenant = self._keys.tenant(plan.request.tenant_id)
         for tried in range(TRIES):
             # If memory changed between the trips, both snapshots are taken again.
-            places = self._look(plan, tenant, cold, anew=tried == DOUBTED)
-            fetched = self._read(plan, tenant, places._replace(settle=tried > DOUBTED), cold)
+            places = self._look(plan, tenant, anew=tried == DOUBTED)
+            fetched = self._read(plan, tenant, places._replace(settle=tried > DOUBTED))
             if fetched is not None:
                 return fetched, places.expiring
         raise StoreUnavailableError("Redis lacks records of its index: keys were lost, or memory changes too fast")
 
-    def _look(self, plan: RetrievalPlan, tenant: TenantKeys, cold: ColdIndex, anew: bool) -> _Places:
+    def _look(self, plan: RetrievalPlan, tenant: TenantKeys, anew: bool) -> _Places:
         """Makes the first trip, repeated if the cache was incomplete."""
         view = self.views.of(tenant.root)
-        if cold:
-            view = TenantIndex()
-            view.cold, view.kept = cold, False
         with view.held():
             if anew:
                 view.forget(NEVER)
@@ -180,7 +174,7 @@ class Search:
         """Updates the cache and ranks; returns None if the cache does not connect, after reading all entries again."""
         answers = iter(found)
         whole = completeness(next(answers), next(answers), damaged)
-        filling, version, newest, cold, session = islice(answers, 5)
+        filling, version, newest, session = islice(answers, 4)
         if "assigned" in damaged:
             raise LookupError("nobody can say who may see what")
         borders: list[Any] = []
@@ -205,7 +199,7 @@ class Search:
         self.views.settle(view)
         state = state_version(offsets, self._keys.semantic)
         trip = (filling, state, whole, int(newest or 0), steps, next(answers), view.episodes.subjects)
-        return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked, named, moment_in(cold))
+        return _Places(*trip, episodes, artifacts, knowledge, policies, precedents, asked, named)
 
     def _questions(self, plan: RetrievalPlan, tenant: TenantKeys, view: TenantIndex) -> list[Command]:
         asked = [plan.vector] if plan.vector else []
@@ -219,7 +213,6 @@ class Search:
             (b"GET", self._keys.filling),
             (b"HGETALL", tenant.version),
             (b"ZSCORE", tenant.newest, b"at"),
-            (b"GET", tenant.cold),
             (b"ZRANGE", tenant.session(plan.request.session_id or ""), b"0", b"-1"),
             *(precedent_questions(plan, tenant) if plan.precedents else ()),
             *changed,
@@ -238,11 +231,10 @@ class Search:
     def _rank(
         self, plan: RetrievalPlan, view: TenantIndex, answers: Iterator[Any]
     ) -> tuple[list[tuple[int, int]], list[Hit], list[Hit], list[Hit], Whole, bool]:
-        cold = view.cold
-        view.episodes.assign([*next(answers), *cold.assigned])
-        view.episodes.extend(cold.rows(next(answers)))
+        view.episodes.assign(next(answers))
+        view.episodes.extend(next(answers))
         visible = view.episodes.subjects.visible(plan.subject)
-        terms = [_brought(view, name, WHOLE, cold.postings(name, next(answers))) for name in plan.terms]
+        terms = [_brought(view, name, WHOLE, next(answers)) for name in plan.terms]
         dated = bool(plan.timing)
         lasting = [name for name in plan.terms if name not in plan.timing]
         own = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name not in plan.timing]
@@ -250,18 +242,17 @@ class Search:
         named = [term for name, (term, _) in zip(plan.terms, terms, strict=True) if name in plan.names]
         known = [term for term in named if term.own.size and (visible is None or visible[term.own.values].any())]
         for each in _uncommon(plan, view):
-            postings = cold.postings(each.stem, next(answers))
+            postings = next(answers)
             if view.read(each.stem) + len(postings) > COMMON:
                 view.common.add(each.stem)
             else:
                 terms.append(_brought(view, each.stem, each.share, postings))
-        tagged = [cold.tagged(label, next(answers) or b"") for label in plan.labels]
-        among = view.episodes.among(tagged, plan.as_of, visible)
+        among = view.episodes.among([next(answers) or b"" for _ in plan.labels], plan.as_of, visible)
         if plan.vector is None:
             episodes, answering = view.episodes.best(terms, plan.episodes, among), asked
         else:
             vectors = view.vectors(plan.vector)
-            vectors.extend(cold.vectors(plan.vector, next(answers)), view.episodes)
+            vectors.extend(next(answers), view.episodes)
             view.keep_vectors(plan.vector, vectors)
             both = (view.episodes, terms, vectors, plan.vector.values, plan.episodes, among)
             episodes, answering = best_of_both(*both, asked)
@@ -303,7 +294,7 @@ class Search:
         kind.shelf.put((name.decode(), kind.card(card)) for name, card in cards)
         kind.shelf.offsets = _of(kind.topic, offsets)
 
-    def _read(self, plan: RetrievalPlan, tenant: TenantKeys, places: _Places, cold: ColdIndex) -> MemorySnapshot | None:
+    def _read(self, plan: RetrievalPlan, tenant: TenantKeys, places: _Places) -> MemorySnapshot | None:
         """Makes the second trip; returns None if a source changed since the first. Drops what turns out to be another
         subject's: two names may share a hash, and a session may get its subject after what was learnt from it."""
 
@@ -320,16 +311,13 @@ class Search:
         records += [Wanted(hit, knowledge, read_knowledge) for hit in stated]
         told = places.precedents
         records += [Wanted(hit, lambda name: contribution(unquote(name)), read_contribution) for hit in told]
-        archived = {number: one for number, _ in places.episodes if (one := cold.document(number)) is not None}
-        said = [number for number, _ in places.episodes if number not in archived]
+        said = [number for number, _ in places.episodes]
         failed: list[bytes] = []
         kept = self._sources.read(tenant, places.filling, said, records, failed if places.settle else None)
         if kept is None:
             return None
         documents, found = kept
-        read = dict(zip(said, documents, strict=True))
-        read |= {number: CachedSource(one, True) for number, one in archived.items()}
-        lost = [number for number, source in read.items() if source is None]
+        lost = [number for number, source in zip(said, documents, strict=True) if source is None]
         gone = [Lost(tenant, kind_of(key), unquote(key.rpartition(b":")[2].decode())) for key in failed]
         gone += [Lost(tenant, DOCUMENT, str(number)) for number in lost]
         for each in gone:
@@ -345,11 +333,10 @@ class Search:
             completeness=places.completeness,
             failed=tuple(sorted(set(map(str, gone)))),
             newest=places.newest,
-            cold=ColdLook(places.cold, cold.why) if places.cold else None,
             episodes=tuple(
                 FoundSource(source.model, score, True, source.made)
-                for number, score in places.episodes
-                if (source := read[number]) is not None and source.model is not None and (shared or own(source.model))
+                for source, (_, score) in zip(documents, places.episodes, strict=True)
+                if source is not None and source.model is not None and (shared or own(source.model))
             ),
             artifacts=_scored(places.artifacts, found),
             knowledge=(*known, *altered),

@@ -17,7 +17,6 @@ from hmx_pipeline.retrieval.episode_index import EpisodeIndex, Term
 from hmx_pipeline.retrieval.memory_index import IndexEntry, KnowledgeIndexEntry, MemoryIndex
 from hmx_pipeline.retrieval.vectors import Vector, Vectors
 from hmx_pipeline.store.atomic_blocks import StoreUnavailableError
-from hmx_pipeline.store.cold_index import NOT_ASKED
 
 VIEWS_BYTES: Final = 1024 * MB
 """A million documents with 384-dimensional vectors take 550 MB; a larger tenant would be read again for every pack."""
@@ -71,7 +70,6 @@ class TenantIndex:
         """Grows whenever a question, or what drops its parts, may have changed it."""
         self.kept = True
         """False after eviction; the current user is then the last one."""
-        self.cold = NOT_ASKED
         self.forget(NEVER)
 
     @contextmanager

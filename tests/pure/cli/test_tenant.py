@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from hmx_pipeline.cli.app import application
 from hmx_pipeline.kafka import control_producer
-from hmx_pipeline.queries import retention_query
 
 APP = application("tenant")
 
@@ -61,20 +60,3 @@ def test_a_retention_is_appended_to_every_partition(monkeypatch: pytest.MonkeyPa
     days = {"all": 365, "goal.created": 7, "x-acme-note": 2}
     told = {"tenant_id": "acme", "days": days, "sessions": 9, "cuts": {}}
     assert all(orjson.loads(value)["content"] == {"tenant_id": "acme", "retention": told} for _, value in appended)
-
-
-@pytest.mark.parametrize(
-    ("archive", "lost", "more", "code"),
-    [("", 0, [], 2), ("/a", 0, [], 0), ("/a", 5, [], 1), ("/a", 5, ["--lose-unarchived"], 0)],
-)
-def test_episodes_cool_only_where_an_archive_has_them_or_their_loss_is_meant(
-    monkeypatch: pytest.MonkeyPatch, archive: str, lost: int, more: list[str], code: int
-) -> None:
-    appended: list[tuple[int, bytes]] = []
-    monkeypatch.setenv("HMX_ARCHIVE", archive)
-    monkeypatch.setattr(retention_query, "unarchived", lambda _: lost)
-    monkeypatch.setattr(control_producer, "existing_topics", lambda _, topic: {topic: 1})
-    monkeypatch.setattr(control_producer, "append_control", lambda _, __, values: appended.extend(values))
-    answer = CliRunner().invoke(APP, ["tenant", "set", "acme", "retention=hot:90d", *more])
-    assert answer.exit_code == code, answer.output
-    assert bool(appended) == (code == 0)
