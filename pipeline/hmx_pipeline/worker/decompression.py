@@ -23,8 +23,9 @@ _GZIP: Final = 31
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = 16
 
-_scratch: Final = mmap.mmap(-1, UNPACKED_BYTES)
-"""Shared output buffer; takes memory only as far as it was filled. Only the consumer's thread decompresses."""
+_scratch: Final = mmap.mmap(-1, UNPACKED_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+"""Output buffer of all batches; takes memory only as far as it was filled. Only the consumer's thread decompresses.
+Private, or a fork would write into its siblings' batches."""
 
 
 class UnpackingError(Exception):
