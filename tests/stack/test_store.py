@@ -243,7 +243,8 @@ def test_a_pack_filtered_by_tags_holds_only_what_rests_on_events_that_carry_them
 
     def sources(*tags: str) -> dict[str, set[str]]:
         """By kind the ids in the pack; all that they rest on carries the tags."""
-        pack = memory.pack("deploy to staging, rotate credentials, namespace not found", tags=list(tags))
+        asked = "rotate credentials, restart the service: namespace not found, deploy to staging"
+        pack = memory.pack(asked, tags=list(tags))
         assert pack.tags == list(tags)
         found: dict[str, set[str]] = {"artifact": set(), "episode": set()}
         for entry in pack.entries:
@@ -255,7 +256,8 @@ def test_a_pack_filtered_by_tags_holds_only_what_rests_on_events_that_carry_them
         return found
 
     everything, staging, vault = sources(), sources("staging"), sources("vault")
-    assert everything["artifact"] > staging["artifact"] > set()
+    assert everything["artifact"] - staging["artifact"] == {"Namespace not found (restart service)"}
+    assert staging["artifact"]
     assert staging["episode"]
     assert vault["episode"]
     assert not vault["artifact"], "half of what they rest on is not tagged"
