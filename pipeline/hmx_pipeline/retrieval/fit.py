@@ -98,6 +98,7 @@ def bound(content: Mapping[str, Any], question: Question) -> Bound:
             taken.add(at)
             named = question.low[at] in slots[name].names
             sure[name] = question.written[at] if named else question.bare[at]
+    # an unknown name may still be there; an id of another shape is not
     filled = sum(1.0 if name in sure else (0.0 if like.looks else _UNKNOWN) for name, like in slots.items())
     return Bound(sure, filled / len(slots))
 

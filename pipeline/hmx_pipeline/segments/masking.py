@@ -152,7 +152,9 @@ def unlabelled(text: str, kind: str = "") -> str:
     text = text.strip()
     if "you mean" in text.lower():
         text = _SUGGESTS.sub("", text)
-    return text[len(kind) + 2 :] if kind and text.startswith(f"{kind}: ") else _LABEL.sub("", text) or text
+    if kind and text.startswith(f"{kind}: "):
+        return text[len(kind) + 2 :]
+    return _LABEL.sub("", text) or text
 
 
 @remembered(2 * MB)

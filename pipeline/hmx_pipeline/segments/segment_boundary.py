@@ -82,7 +82,9 @@ def starts_new(head: SegmentHead, step: Step, text_of: Texts) -> bool:
         return False
     if step.at - head.last_at > SEGMENT_IDLE_MS:
         return True
-    return user or role in ACTS if head.ended else user and _new_goal(head, step.text, text_of)
+    if head.ended:
+        return user or role in ACTS
+    return user and _new_goal(head, step.text, text_of)
 
 
 def _new_goal(head: SegmentHead, text: str, text_of: Texts) -> bool:

@@ -192,4 +192,6 @@ def _differ(one: Assertion, other: Assertion) -> bool:
 def _excludes(one: Assertion, held: ValueInterval) -> bool:
     """Return True if one claim excludes the other. A denial and a statement exclude each other only for the
     same value."""
-    return one.same == held.last.same if one.denies or held.last.denies else True
+    if one.denies or held.last.denies:
+        return one.same == held.last.same
+    return True
