@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hmx_pipeline.local.samples import EXPECTED, QUESTION, SECRETS
+from tests.support.processes import NEEDS_PROC, processes_of
 
 READY_S = 300.0
 STOP_S = 90.0
@@ -27,19 +28,6 @@ def start(folder: Path, **settings: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def processes_of(folder: Path) -> list[int]:
-    """Everything that runs with this folder in its environment, besides ourselves."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if str(folder).encode() in environment and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    return found
 
 
 def assert_nothing_is_left(folder: Path) -> None:
@@ -84,7 +72,7 @@ def test_no_planted_secret_is_printed(printed: str, secret: str) -> None:
     assert secret not in printed
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+@NEEDS_PROC
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_stops_all_that_it_has_started(tmp_path: Path, asked: signal.Signals) -> None:
     demo = start(tmp_path)

@@ -22,7 +22,7 @@ from hmx_pipeline.local.process import Component, Process, StackError, State
 from hmx_pipeline.local.stack import AlreadyUpError, Stack, down, status, up
 from hmx_pipeline.local.state import control_key
 from hmx_pipeline.local.supervisor import Supervisor
-from tests.journey.test_demo import processes_of
+from tests.support.processes import NEEDS_PROC, processes_of
 from tests.support.waiting import until
 
 SLEEP = ("sleep", "1000")
@@ -264,7 +264,7 @@ def test_a_fresh_start_forgets_what_was_kept(
         assert not kept.exists()
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+@NEEDS_PROC
 def test_where_a_process_does_not_start_the_rest_is_stopped(
     tmp_path: Path, own_servers: None, kafka: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,7 +110,7 @@ def _naming(runs: Iterable["Run"]) -> Readings:
     for run in runs:
         wish = "\n".join(run.asked).casefold()
         for deed in run.deeds:
-            parts = [] if deed.ok is False else simple_commands(deed.line) if deed.line else deed.parts(NONE)
+            parts = () if deed.ok is False else deed.parts(NONE)
             for program, key, value in ((simple.program, *each) for simple in parts for each in _telling(simple)):
                 place, words = (program, key), tuple(word for word in pieces(value) if word not in deed.seen)
                 used[place].add(run.session)
