@@ -118,7 +118,7 @@ def application(asked: str | None = None) -> typer.Typer:
     for name, commands in MODULES.items():
         module = import_module(f"hmx_pipeline.cli.{name}") if asked is None or asked in commands else None
         if (group := getattr(module, "group", None)) is not None:
-            if not group.info.help:
+            if name != "dlq":  # which says more of itself
                 group.info.help = commands[name]
             app.add_typer(group, name=name)
             continue
