@@ -49,17 +49,6 @@ def alive(pid: int) -> bool:
     return True
 
 
-def wait_loosely(nanoseconds: str) -> None:
-    """Lets timers of the command be late by this much: it then wakes less often. What it waits for is not late."""
-    try:
-        with open("/proc/self/timerslack_ns", "w") as slack:  # noqa: PTH123  its import would take longer than all else
-            slack.write(nanoseconds)
-    except OSError:  # no Linux
-        pass
-
-
 if __name__ == "__main__":
-    if "HMX_SHIM_SLACK_NS" in os.environ:
-        wait_loosely(os.environ["HMX_SHIM_SLACK_NS"])
     die_with_parent(int(sys.argv[1]))
     os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - no shell is wanted

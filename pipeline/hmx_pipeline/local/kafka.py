@@ -11,7 +11,6 @@ import subprocess
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,12 +24,7 @@ LEVELS = "bootstrap.checkpoint"
 """The feature levels that a cluster of this version begins with."""
 INTERNAL_PARTITIONS = 8  # of the offsets and transaction topics; the default of 50 slows down the start
 
-SLACK_NS = "100000000"  # of a small broker, whose threads look five times a second whether anything has expired
-
-SLACK_OF = {
-    "client-metrics-", "metrics-meter-t", "persister-state", "raft-expiration", "share-coordinat", "share-group-loc",
-}  # fmt: skip
-MORE_SLACK_NS = "1000000000"  # of threads of a small broker, by name, for which nobody waits
+SMALL_SLACK_S = 1.0  # in a small stack: the broker and its clients look five times a second whether anything is due
 
 LOGGING = """\
 <Configuration status="WARN" shutdownHook="disable">
@@ -63,9 +57,8 @@ def kafka(folder: Path, nodes: int, progress: Callable[[str], None], *, small: b
         Component(
             name=name,
             argv=(*java, "kafka.Kafka", str(folder / f"{name}.properties")),
-            env={"HMX_SHIM_SLACK_NS": SLACK_NS} if small else {},
             ready=_serves(port, nodes),
-            on_ready=_wait_loosely if small else lambda _: None,
+            slack_s=SMALL_SLACK_S if small else 0.0,
             grace=15.0,
         )
         for name, port in zip(names, brokers, strict=True)
@@ -182,14 +175,6 @@ def _properties(node: int, brokers: list[int], controllers: list[int], data: Pat
         "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
-
-
-def _wait_loosely(pid: int) -> None:
-    """Lets threads wake less often that look several times a second at what a small broker does not use."""
-    for task in Path(f"/proc/{pid}/task").glob("*"):  # none but on Linux
-        with suppress(OSError):  # it has ended
-            if (task / "comm").read_text().strip() in SLACK_OF:
-                Path(f"/proc/{task.name}/timerslack_ns").write_text(MORE_SLACK_NS)
 
 
 def _serves(port: int, nodes: int) -> Probe:

@@ -51,8 +51,8 @@ class Component:
     without: frozenset[str] = frozenset()
     """Variables that it does not inherit."""
     ready: Probe = lambda: True
-    on_ready: Callable[[int], None] = lambda _: None
-    """Gets its pid whenever it has become ready."""
+    slack_s: float = 0.0
+    """By how much its timers may be late once it is ready (Linux): it then wakes less often while nothing happens."""
     once: bool = False
     start_timeout: float = 90.0
     grace: float = 10.0
@@ -89,7 +89,7 @@ class Process:
             if code is not None:
                 self._exited(code, now)
             elif self.state is State.STARTING and not self.component.once and self.component.ready():
-                self.component.on_ready(self._popen.pid)
+                _wait_loosely(self._popen.pid, self.component.slack_s)
                 self.state, self._since = State.READY, now
             elif self.state is State.READY and now - self._since > STEADY_SECONDS:
                 self.failures = 0
@@ -150,6 +150,13 @@ class Process:
         """Kills the whole process group, including children left behind."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
+
+
+def _wait_loosely(pid: int, seconds: float) -> None:
+    """Lets all timers of a process be late by this much. What comes in wakes it as fast as before."""
+    for task in Path(f"/proc/{pid}/task").glob("*") if seconds else ():  # none but on Linux
+        with suppress(OSError):  # it has ended
+            Path(f"/proc/{task.name}/timerslack_ns").write_text(f"{seconds * 1e9:.0f}")
 
 
 def _appending(path: Path) -> IO[bytes]:

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from hmx_pipeline.kafka_profile import securing
 from hmx_pipeline.local import jars
-from hmx_pipeline.local.kafka import kafka
+from hmx_pipeline.local.kafka import SMALL_SLACK_S, kafka
 from hmx_pipeline.local.ports import same_ports
 from hmx_pipeline.local.process import Component, PortTakenError, Process, StackError, State, answers_ok
 from hmx_pipeline.local.redis import redis
@@ -185,7 +185,8 @@ class Stack:
             servers = [dataclasses.replace(server, grace=0.0) for server in servers]
         without |= {"HMX_REDIS_URL_FILE", "HMX_CONTROL_KEY_FILE"}  # both were read here
         partitions = SMALL_PARTITIONS if self._small and not settings.kafka_bootstrap else 0
-        stages = pipeline_stages(self.environment, frozenset(without), partitions) if self._pipeline else ()
+        slack_s = SMALL_SLACK_S if self._small else 0.0
+        stages = pipeline_stages(self.environment, frozenset(without), partitions, slack_s) if self._pipeline else ()
         return [servers, *stages]
 
     def _changed(self, processes: list[Process]) -> None:
@@ -234,18 +235,22 @@ def settings_elsewhere(environ: Mapping[str, str]) -> set[str]:
 
 
 def pipeline_stages(
-    environment: dict[str, str], without: frozenset[str] = frozenset(), partitions: int = 0
+    environment: dict[str, str],
+    without: frozenset[str] = frozenset(),
+    partitions: int = 0,
+    materialiser_slack_s: float = 0.0,
 ) -> list[list[Component]]:
     """Returns the stages to start: topics first, then the processes that use them. `partitions`: of new topics; 0 as
     their files say."""
 
-    def command(name: str, *words: str, port: str | None = None) -> Component:
+    def command(name: str, *words: str, port: str | None = None, slack_s: float = 0.0) -> Component:
         return Component(
             name=name,
             argv=(sys.executable, "-m", "hmx_pipeline.cli", *words),
             env={**environment, "PYTHONUNBUFFERED": "1"},
             without=without,
             ready=answers_ok(int(environment[port])) if port else lambda: True,
+            slack_s=slack_s,
             once=port is None,
         )
 
@@ -253,7 +258,7 @@ def pipeline_stages(
         [command("topics", "topics", "apply", "--yes", *([f"--partitions={partitions}"] if partitions else []))],
         [
             command("worker", "worker", port="HMX_WORKER_PORT"),
-            command("materialiser", "materialise", port="HMX_MATERIALISER_PORT"),
+            command("materialiser", "materialise", port="HMX_MATERIALISER_PORT", slack_s=materialiser_slack_s),
             command("service", "serve", port="HMX_SERVICE_PORT"),
         ],
     ]

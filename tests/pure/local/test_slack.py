@@ -1,35 +1,31 @@
-"""Threads of a small broker that look at what it does not use may be late, and no others."""
+"""A process of a small stack may be late with all its timers, and with nothing that comes in."""
 
-import threading
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from hmx_pipeline.local import kafka
+from hmx_pipeline.local.process import Component, Process, State
 
 
 @pytest.mark.skipif(not Path("/proc/self/timerslack_ns").exists(), reason="only Linux has timer slack")
-def test_only_threads_for_which_nobody_waits_may_be_late() -> None:
-    names, done = [*kafka.SLACK_OF, "data-plane-kafk", "ExpirationReape"], threading.Event()
-    tasks: dict[str, int] = {}
-
-    def idle(name: str) -> None:
-        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name)
-        tasks[name] = threading.get_native_id()
-        ready.wait()
-        done.wait()
-
-    ready = threading.Barrier(len(names) + 1)
-    threads = [threading.Thread(target=idle, args=[name]) for name in names]
+@pytest.mark.parametrize("seconds", [1.0, 0.0])
+def test_every_thread_may_be_late_once_its_process_is_ready(tmp_path: Path, seconds: float) -> None:
+    own = Path("/proc/self/timerslack_ns").read_text().strip()
+    log = tmp_path / "log"
+    code = "import threading, time; threading.Thread(target=time.sleep, args=[60]).start(); print(1, flush=True)"
+    command = (sys.executable, "-c", code)
+    process = Process(Component("idle", command, slack_s=seconds, ready=lambda: log.stat().st_size > 0), log)
     try:
-        for thread in threads:
-            thread.start()
-        ready.wait()
-        kafka._wait_loosely(threading.main_thread().native_id or 0)
-        slack = {name: Path(f"/proc/{task}/timerslack_ns").read_text().strip() for name, task in tasks.items()}
+        until = time.monotonic() + 30
+        while process.state is not State.READY and time.monotonic() < until:
+            process.step(time.monotonic())
+        threads = list(Path(f"/proc/{process.pid}/task").iterdir())
+        assert len(threads) == 2
+        assert {Path(f"/proc/{each.name}/timerslack_ns").read_text().strip() for each in threads} == {
+            f"{seconds * 1e9:.0f}" if seconds else own
+        }
     finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-    assert {name for name, said in slack.items() if said == kafka.MORE_SLACK_NS} == kafka.SLACK_OF
-    assert len(slack) == len(names)
+        process.terminate()
+        process.wait_or_kill(time.monotonic())
