@@ -301,7 +301,7 @@ class _Draft:
             named = sorted(self.view.precedents.items())
             metadata["precedents"] = {name: {"session_id": session} for name, session in named}
         if self.ask.request.as_text:
-            said = as_text(placed, self.plan.classification.intent)
+            said = as_text(placed, self.plan.classification.intent, frozenset(self.plan.terms))
             metadata["as_text"] = EMPTY if "memory_empty" in metadata else said
         if self.ask.request.explain:
             query, near = frozenset(self.plan.terms), frozenset(each.stem for each in self.plan.related)

@@ -14,6 +14,7 @@ from hmx_pipeline.packs.entry_lines import EntryLines
 from hmx_pipeline.packs.excerpt import LongMessage
 from hmx_pipeline.packs.near_duplicates import Mark, alike, folded, in_order, mark, near, told, words
 from hmx_pipeline.retrieval.score import Components, Made
+from hmx_pipeline.retrieval.terms import terms
 
 _AS_WELL: Final = 0.9
 Source = TypeVar("Source")
@@ -103,6 +104,11 @@ class EntryCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.section, self.source_id, self.session_id or ""
 
     @property
+    def states(self) -> bool:
+        """True for a fact, a rule or another statement; False for what happened, and for what was learnt to do."""
+        return self.source_type not in (SourceType.EPISODE, SourceType.ARTIFACT)
+
+    @property
     def order(self) -> tuple[float, int, str, str]:
         """Sort key of HMX-C §3.3; the session breaks ties between equal event ids."""
         return -self.score, self.tokens, self.source_id, self.session_id or ""
@@ -169,7 +175,8 @@ def folds(ordered: Sequence[EntryCandidate], repeated: Mapping[int, int]) -> dic
 
 def duplicates(ordered: Sequence[EntryCandidate]) -> dict[int, int]:
     """Map positions of duplicates to the first of them. Duplicates have the same id or are near duplicates, within a
-    section or between an episode and a standing entry."""
+    section or between an episode and a standing entry. Statements of which one has a word that tells it apart are
+    none: they may be about different things."""
     repeated: dict[int, int] = {}
     if len(ordered) < 2:
         return repeated
@@ -180,12 +187,17 @@ def duplicates(ordered: Sequence[EntryCandidate]) -> dict[int, int]:
         first = ids.get((candidate.section, candidate.source_id))
         if first is None and position in before:
             kept = (i for i in before[position] if i not in repeated)
-            first = next((i for i in kept if alike(said(i), said(position))), None)
+            same = (i for i in kept if alike(said(i), said(position)))
+            first = next((i for i in same if not _told_apart(ordered[i], candidate)), None)
         if first is None:
             ids[candidate.section, candidate.source_id] = position
         else:
             repeated[position] = first
     return repeated
+
+
+def _told_apart(one: EntryCandidate, other: EntryCandidate) -> bool:
+    return one.states and other.states and set(terms(one.said)) != set(terms(other.said))
 
 
 def _near_before(ordered: Sequence[EntryCandidate]) -> Mapping[int, Sequence[int]]:

@@ -1,12 +1,12 @@
 """A pack as Markdown text to paste: about 150 words, each entry with its id.
 
-Input: the placed entries and the intent of the question. Output: the text, or a sentence that says that nothing
-answers. Lines of what was learnt are kept whole, because half a command may do something else; of what somebody said
-the beginning is.
+Input: the placed entries, the intent of the question and its terms. Output: the text, or a sentence that says that
+nothing answers. Lines of what was learnt are kept whole, because half a command may do something else; of what somebody
+said the beginning is.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from hmx_pipeline.contracts.options import ENTRY_MARK, NOTHING, Section, SourceType
@@ -14,6 +14,7 @@ from hmx_pipeline.packs.candidates import EntryCandidate
 from hmx_pipeline.packs.entry_lines import BESIDE
 from hmx_pipeline.packs.near_duplicates import told, words
 from hmx_pipeline.packs.render import begun
+from hmx_pipeline.retrieval.terms import terms
 
 WORDS: Final = 150
 """Another entry is started while the text has fewer words."""
@@ -30,8 +31,8 @@ _HAPPENED: Final = (Section.EPISODES, Section.EVIDENCE)
 _REMEDY: Final = re.compile(r"If `.*` fails")
 
 
-def as_text(placed: Sequence[EntryCandidate], intent: str) -> str:
-    """Return the text: rules first, then what was learnt, then what happened."""
+def as_text(placed: Sequence[EntryCandidate], intent: str, asked: Set[str] = frozenset()) -> str:
+    """Return the text: rules first, then what was learnt, then what happened. `asked`: the terms of the question."""
     rules, learnt, happened = ([*_of(placed, sections)] for sections in (_RULES, _LEARNT, _HAPPENED))
     if intent == "failure":  # remedies come before the procedure that failed
         learnt.sort(key=lambda each: _REMEDY.search(each.text) is None)
@@ -40,7 +41,8 @@ def as_text(placed: Sequence[EntryCandidate], intent: str) -> str:
     size = 0
     for each in [*rules, *answers]:
         lines = _lines(each, intent)
-        if told(words(lines[0]), words(" ".join(parts))):
+        so_far = " ".join(parts)
+        if told(words(lines[0]), words(so_far)) and not _adds(each, lines[0], so_far, asked):
             continue
         part = _told(lines, each.source_id)
         more = len(part.split())
@@ -50,6 +52,12 @@ def as_text(placed: Sequence[EntryCandidate], intent: str) -> str:
         size += more
     answered = answers or any(each.relevance >= each.least > 0 for each in rules)
     return "\n\n".join(parts if answered else [NOTHING, *parts])
+
+
+def _adds(each: EntryCandidate, line: str, so_far: str, asked: Set[str]) -> bool:
+    """Return True if it has what the question names, or is a statement of its own, and the text so far has it not."""
+    new = set(terms(each.said if each.states else line)).difference(terms(so_far))
+    return bool(new if each.states else new & asked)
 
 
 def _of(placed: Sequence[EntryCandidate], sections: Sequence[Section]) -> Iterator[EntryCandidate]:

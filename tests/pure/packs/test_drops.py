@@ -280,3 +280,21 @@ def test_a_turn_that_says_little_else_than_what_was_replaced_is_out_for_the_same
         "the record says it, and since when it does not hold"
     )
     assert "e1" in ids(ask(replace(memory, knowledge=()), token_budget=10_000))
+
+
+OWNED = "The {} service is owned by team Red in the Berlin office and answers on port 8080"
+
+
+@pytest.mark.parametrize("kind", ["memory", "policy"])
+def test_statements_about_different_things_are_no_duplicates_however_many_words_they_share(kind: str) -> None:
+    memory = knowing(*(record(name, OWNED.format(name), kind=kind) for name in ("billing", "payments")))
+    told = ask(memory, query="Who owns the service in Berlin?", as_text=True)
+    assert ids(told) == ["billing", "payments"]
+    assert all(OWNED.format(name) in told.metadata["as_text"] for name in ("billing", "payments"))
+
+
+def test_what_the_question_names_is_in_the_text_even_if_another_fact_says_the_rest() -> None:
+    said = [episode("e9", OWNED.format("payments"))]
+    memory = fetched(said, knowledge=knowing(record("billing", OWNED.format("billing"))).knowledge)
+    told = ask(memory, query="Who owns the payments service?", as_text=True).metadata["as_text"]
+    assert OWNED.format("payments") in told
