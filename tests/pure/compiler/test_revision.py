@@ -30,6 +30,9 @@ def test_a_denial_never_becomes_what_it_denies_and_ends_it(code: str) -> None:
         assert not [record["text"] for record in records if states(record, old)], (before, after)
 
 
+TAKES_OVER = "Dr. Lindqvist has taken over the intake rota from Dr. Okafor."
+
+
 @pytest.mark.parametrize(
     ("before", "after", "old", "new"),
     [
@@ -38,6 +41,14 @@ def test_a_denial_never_becomes_what_it_denies_and_ends_it(code: str) -> None:
         ("The billing service is owned by Ana.", "Ben took over from Ana.", "Ana", "Ben"),
         ("The frontend lives in web/.", "The frontend has moved to apps/web.", "web/", "apps/web"),
         ("The default branch is called master.", "We renamed the default branch to main.", "master", "main"),
+        (
+            "Our fridge is in room 4.12.",
+            "Heads up: the fridge was moved to room 2.07 last night.",
+            "room 4",
+            "room 2.07",
+        ),
+        ("The archive is hosted in Berlin.", "The archive has been relocated to Madrid.", "Berlin", "Madrid"),
+        ("The portal runs on port 9443.", "The portal listens on 8443 instead of 9443.", "port 9443", "8443"),
     ],
 )
 def test_what_names_the_old_value_or_the_thing_ends_it(before: str, after: str, old: str, new: str) -> None:
@@ -142,3 +153,14 @@ def test_a_quick_look_misses_no_sentence_that_a_form_reads(code: str) -> None:
     read = [(one, quick(text)) for one, quick in forms for text in said if one.read(text) is not None]
     assert [one for one, found in read if not found] == []
     assert read or code in ("ja", "zh")  # of these no planted sentence is ASCII
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_who_takes_over_ends_what_the_other_did(late: bool) -> None:
+    def left(before: str) -> bool:
+        times = (2 * DAY, 0) if late else (0, DAY)
+        records = holding(knowledge_of([*said("b", before, at=times[0]), *said("a", TAKES_OVER, at=times[1])]))
+        return any(record["text"] == before for record in records)
+
+    assert left("Dr. Okafor owns the ward budget")
+    assert left("Dr. Okafor owns the intake rota") is late

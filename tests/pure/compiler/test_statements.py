@@ -134,3 +134,16 @@ def test_a_rule_scores_more_as_a_rule_and_a_fact_more_as_a_fact() -> None:
     rule, fact = scores("All pull requests must be reviewed by two people."), scores("Tests are located in `tests/`.")
     assert rule.rule > fact.rule
     assert fact.fact > rule.fact
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Ask Dr. Weber first. Then book.", ["Ask Dr. Weber first.", "Then book."]),
+        ("Frau Dr. Maier leitet z.B. das Labor. Gut.", ["Frau Dr. Maier leitet z.B. das Labor.", "Gut."]),
+        ("Keep approx. 400 samples.", ["Keep approx. 400 samples."]),
+        ("We ship to St.", ["We ship to St."]),
+    ],
+)
+def test_a_period_after_an_abbreviation_ends_no_sentence(text: str, sentences: list[str]) -> None:
+    assert spoken(text) == sentences

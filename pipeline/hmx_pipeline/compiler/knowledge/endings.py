@@ -65,11 +65,14 @@ class Ending(NamedTuple):
                 return normal_forms.family(value) == self.key or (value[:1].isdigit() and bool(self.new))
             case "deed" | "leave":
                 return body["memory"] == Memory.POLICY and normal_forms.words_of(body["subject"]).issuperset(self.about)
-        named = body["memory"] == Memory.POLICY or self.key in (
-            *normal_forms.of_value(value),
-            normal_forms.thing(body["subject"]),
+        subject = body["subject"]
+        is_thing = self.key == normal_forms.thing(subject)
+        named = is_thing or body["memory"] == Memory.POLICY or self.key in normal_forms.of_value(value)
+        # `Kim took over the rota from Ada` ends `Ada owns the rota`: what it is about is the value there.
+        about = (subject, value) if is_thing else (subject,)
+        return named and (
+            not self.about or any(not normal_forms.words_within(one).isdisjoint(self.about) for one in about)
         )
-        return named and (not self.about or not normal_forms.words_within(body["subject"]).isdisjoint(self.about))
 
 
 def names_it(predicate: str) -> bool:

@@ -29,6 +29,7 @@ _OF_THE_MOMENT: Final = ("id", "ids", "number", "code", "name", "address")
 _FOR_NOW: Final = word_set("now already still currently also later")
 """With one of these words, an assistant describes its work, not how things are."""
 _NOW: Final = re.compile(r"\b(?:now|currently|already|finally|recently|still) ", re.IGNORECASE)
+_INSTEAD: Final = re.compile(",? (?:instead of|rather than|in place of|and no longer) ")
 _GENERALLY: Final = re.compile("always|usually|generally|typically|mostly", re.IGNORECASE)
 
 
@@ -188,6 +189,7 @@ def _relation(clause: Clause) -> Claim | None:
     said, after = found[0].split()[0].lower(), text[found.end() :]
     if verb.predicate == "moved to":
         after = after.partition(" from ")[0]
+    after = _INSTEAD.split(after, maxsplit=1)[0]
     subject, value = subject_of(match["subject"], clause.who), value_of(after)
     if do in ("can", "will") or (do == "did" and not denies) or not _agrees(subject, said, do) or _hangs(value):
         return None

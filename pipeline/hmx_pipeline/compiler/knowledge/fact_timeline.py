@@ -174,7 +174,7 @@ def _successor(ending: Ending, last: Assertion) -> Assertion | None:
     renamed = names_it(last.about.body["predicate"]) and ending.old.lower() not in last.value.lower()
     instead = re.compile(re.escape(last.value if renamed else ending.old or last.value), re.IGNORECASE)
     text, value = (instead.sub(lambda _: ending.new, said, count=1) for said in (last.text, last.value))
-    if text == last.text:
+    if text == last.text or (ending.about and value == last.value):  # of another thing nothing is known
         return None
     return last._replace(
         at=ending.at, event=ending.event, by=USER, same=stems(value), value=value, text=shorten(text, TEXT),

@@ -16,6 +16,7 @@ from hmx_pipeline.compiler.knowledge.pasted import MARK, without_pasted
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.intake.scan import Prefiltered
+from hmx_pipeline.languages import of_all
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTE: Final = re.compile(
@@ -34,6 +35,9 @@ _CODE_WORDS: Final = 4
 _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _SENTENCE: Final = re.compile(r"[^.!?。！？]+(?:[.!?](?=\S)[^.!?。！？]*)*[.!?。！？]*")
 _ENGLISH: Final = "en"
+_ABBREVIATIONS: Final = frozenset(
+    word for table in of_all("language").values() for word in table.get("abbreviations", "").split()
+)
 
 _CONTRACTED: Final = Prefiltered(clause_form("contracted"))
 _APOSTROPHES: Final = frozenset("'’")
@@ -67,7 +71,7 @@ def spoken(text: str, telling: Sequence[str] = ()) -> list[str]:
         kept = [match[0] for match in _WHOLE.finditer(plain)] if not _QUOTES.isdisjoint(plain) else []
         plain = _WHOLE.sub(_KEPT, plain) if kept else plain
         left = iter(kept)
-        for found in (one for part in _WIDE_END.split(plain) for one in _SENTENCE.findall(part)):
+        for found in (one for part in _WIDE_END.split(plain) for one in _ended(_SENTENCE.findall(part))):
             whole = " ".join(_restored(found, left).split())
             if not whole or found[-1] in "?？" or MARK in found:
                 continue
@@ -75,6 +79,18 @@ def spoken(text: str, telling: Sequence[str] = ()) -> list[str]:
                 continue
             spoken.append(whole)
     return spoken
+
+
+def _ended(parts: Sequence[str]) -> Iterator[str]:
+    """Join what a period after an abbreviation has split."""
+    begun = ""
+    for part in parts:
+        begun += part
+        if not (part.endswith(".") and part[:-1].rpartition(" ")[2].lower() in _ABBREVIATIONS):
+            yield begun
+            begun = ""
+    if begun:
+        yield begun
 
 
 def _restored(found: str, kept: Iterator[str]) -> str:
