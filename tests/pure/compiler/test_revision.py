@@ -49,6 +49,20 @@ TAKES_OVER = "Dr. Lindqvist has taken over the intake rota from Dr. Okafor."
         ),
         ("The archive is hosted in Berlin.", "The archive has been relocated to Madrid.", "Berlin", "Madrid"),
         ("The portal runs on port 9443.", "The portal listens on 8443 instead of 9443.", "port 9443", "8443"),
+        (
+            "The Brandt hearing is set for March 14.",
+            "The Brandt hearing was pushed back to April 2.",
+            "March 14",
+            "April 2",
+        ),
+        (
+            "Our order database runs on Redis 7.",
+            "All went well, the order database is on Redis 8 now.",
+            "Redis 7",
+            "Redis 8",
+        ),
+        ("Our wiki is wiki.acme.example.", "Update: you find the wiki under docs.acme.example.", "wiki.", "docs."),
+        ("The lunch menu costs 14.50 euros.", "We raised the lunch menu to 15.90 euros.", "14.50", "15.90"),
     ],
 )
 def test_what_names_the_old_value_or_the_thing_ends_it(before: str, after: str, old: str, new: str) -> None:
@@ -164,3 +178,21 @@ def test_who_takes_over_ends_what_the_other_did(late: bool) -> None:
 
     assert left("Dr. Okafor owns the ward budget")
     assert left("Dr. Okafor owns the intake rota") is late
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "The staging database is on Redis 8 now.",  # another thing
+        "The order database now has 8 replicas.",  # another property
+        "Should the order database be on Redis 8 now?",
+        "We plan to move the order database to Redis 8 from today on.",
+        "The order database will be on Redis 8 from next month on.",
+        "The order database was on Redis 7 and is on Redis 7 now.",
+        "The order database is now between Redis 8 and Redis 9.",
+    ],
+)
+def test_another_thing_property_or_plan_with_a_like_value_renews_nothing(after: str) -> None:
+    before = "Our order database runs on Redis 7"
+    records = holding(knowledge_of([*said("before", before), *said("after", after, at=DAY)]))
+    assert before in [record["text"] for record in records]

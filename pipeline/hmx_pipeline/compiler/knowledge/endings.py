@@ -10,7 +10,8 @@ reach it (`touches`), and both are compiled together.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.knowledge import normal_forms
+from hmx_pipeline.compiler.knowledge import normal_forms, renewals
+from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.knowledge.language import DEED, LEAVE, TONGUES, VALUE, VERSION
@@ -47,6 +48,8 @@ class Ending(NamedTuple):
     states: bool
     """True if its message also states the new value as a claim."""
     source: Contribution
+    values: Sequence[tuple[str, Sequence[str]]] = ()
+    """Of a renewal: the values that its sentence has, with their kinds."""
 
     def reaches(self, body: Body, value: str, *, denies: bool) -> bool:
         if denies != (self.how == LEAVE):
@@ -55,6 +58,9 @@ class Ending(NamedTuple):
         if (own != self.own if own else not self.shared) or (self.same and normal_forms.stems(value) == self.same):
             return False
         match self.how:
+            case renewals.RENEWAL:
+                said = renewals.topic(body["subject"], predicate, value, anybody=is_anybody(body["subject"]))
+                return renewals.is_about(said, self.about) and bool(renewals.renewed(value, self.values)[0])
             case "slot":
                 return True
             case "place":
@@ -69,7 +75,7 @@ class Ending(NamedTuple):
         is_thing = self.key == normal_forms.thing(subject)
         named = is_thing or body["memory"] == Memory.POLICY or self.key in normal_forms.of_value(value)
         # `Kim took over the rota from Ada` ends `Ada owns the rota`: what it is about is the value there.
-        about = (subject, value) if is_thing else (subject,)
+        about = (subject, value) if is_thing or is_anybody(subject) else (subject,)
         return named and (
             not self.about or any(not normal_forms.words_within(one).isdisjoint(self.about) for one in about)
         )
@@ -83,6 +89,22 @@ def names_it(predicate: str) -> bool:
 def _any(name: str, predicate: str) -> bool:
     """Match the predicate in every language."""
     return any(tongue.says[name].match(predicate) for tongue in TONGUES.values())
+
+
+def is_anybody(subject: str) -> bool:
+    return subject in (USER, TEAM)
+
+
+def of_renewal(told: Mapping[str, Any], person: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the keys under which a renewal ends something, with the body except time and event."""
+    for key in renewals.keys(frozenset(told["about"])):
+        yield (
+            key,
+            {
+                "how": renewals.RENEWAL, "own": person, "shared": True, "old": "", "new": "", "same": "",
+                "states": False, **told,
+            },
+        )  # fmt: skip
 
 
 def of_update(update: Update, person: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -18,6 +18,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.endings import Ending, names_it
 from hmx_pipeline.compiler.knowledge.english import TEXT
 from hmx_pipeline.compiler.knowledge.normal_forms import stems
+from hmx_pipeline.compiler.knowledge.renewals import renewed
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
@@ -169,6 +170,9 @@ def _endings(beside: Iterable[Contribution]) -> Iterator[Ending]:
 
 def _successor(ending: Ending, last: Assertion) -> Assertion | None:
     """Return the claim with the new value; None if the ending names none, or its message states the claim itself."""
+    if ending.values:
+        old, new = renewed(last.value, ending.values)
+        ending = ending._replace(old=old, new=new)
     if not ending.new or not last.value or (ending.states and last.about.body.get("plural")):
         return None
     renamed = names_it(last.about.body["predicate"]) and ending.old.lower() not in last.value.lower()

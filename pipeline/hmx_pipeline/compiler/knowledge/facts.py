@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted, nothing
-from hmx_pipeline.compiler.knowledge import passing
+from hmx_pipeline.compiler.knowledge import passing, renewals
 from hmx_pipeline.compiler.knowledge.asserted import asserted, asserts
 from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, plain_text, policy_claim, speaker
 from hmx_pipeline.compiler.knowledge.corrections import REJECTS, comment_text
-from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_update
+from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, is_anybody, of_claim, of_renewal, of_update
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.fact_timeline import Assertion, FactTimeline, ValueInterval, track_of, value_name
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
@@ -165,7 +165,7 @@ def tells(segment: Segment) -> bool:
                 if not by_user or owner or others or claim.denies or claim.subject not in _INTRODUCES:
                     return True
                 people.add(claim.value)
-            if (by_user or others) and updates(text):
+            if (by_user or others) and (updates(text) or renewals.renewals(text)):
                 return True
     return len(people) > 1
 
@@ -221,6 +221,9 @@ def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extract
     claim = said[-1].claim
     policy = claim.memory is Memory.POLICY
     reached = sorted(words_of(claim.subject)) if policy else touches(*claim[1:4], plural=claim.plural)
+    if not policy and renewals.values_of(claim.value):
+        about = renewals.topic(claim.subject, claim.predicate, claim.value, anybody=is_anybody(claim.subject))
+        reached += renewals.keys(about)
     return Extracted(
         key=key,
         source_events=list(dict.fromkeys(one.event for one in said)),
@@ -262,6 +265,10 @@ def _endings(told: _SegmentClaims) -> list[Extracted]:
                 found[key].append({"at": said.at, "event": said.event, **what})
     stated = {(said.event, stems(said.claim.value)) for said in told.said}
     for step in told.by_user:
+        who = speaker(step.text) or told.person or USER
+        for told_new in renewals.renewals(step.text):
+            for key, what in of_renewal(told_new, who):
+                found[key].append({"at": step.at, "event": step.event_id, **what})
         for update in updates(step.text):
             for key, what in of_update(update, speaker(step.text) or told.person or USER):
                 states = (step.event_id, what["same"]) in stated
