@@ -216,6 +216,11 @@ def of_texts() -> dict[str, Callable[[str], Any]]:
         "endings.names_it": endings.names_it,
         "endings.is_anybody": endings.is_anybody,
         "endings.of_renewal": lambda text: list(endings.of_renewal({"about": text.split(), "values": []}, text)),
+        "endings.of_farewell": lambda text: list(
+            endings.of_farewell({"names": text.split(), "about": [], "new": text}, text)
+        ),
+        "renewals.farewells": renewals.farewells,
+        "renewals.is_replaced": lambda text: renewals.is_replaced(text, text),
         "renewals.topic": lambda text: renewals.topic(text, text, text, anybody=True),
         "renewals.renewals": renewals.renewals,
         "renewals.renewed": lambda text: renewals.renewed(text, [("May 3", ["date"]), ("17", ["# a", "#2"])]),

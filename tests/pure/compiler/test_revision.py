@@ -190,9 +190,42 @@ def test_who_takes_over_ends_what_the_other_did(late: bool) -> None:
         "The order database will be on Redis 8 from next month on.",
         "The order database was on Redis 7 and is on Redis 7 now.",
         "The order database is now between Redis 8 and Redis 9.",
+        "Redis 7 is switched off in the shop, Valkey has taken over there.",
     ],
 )
 def test_another_thing_property_or_plan_with_a_like_value_renews_nothing(after: str) -> None:
     before = "Our order database runs on Redis 7"
+    records = holding(knowledge_of([*said("before", before), *said("after", after, at=DAY)]))
+    assert before in [record["text"] for record in records]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "new"),
+    [
+        ("Priya Raman is the partner in charge of the Hale matter.",
+         "Priya is on leave from this week, Edmund Fairley is in charge of the Hale matter as partner.", "Edmund"),
+        ("Our telephony provider is Talkwave.",
+         "Porting finished overnight, our telephony provider Talkwave is switched off and Ringline it is.", "Ringline"),
+        ("Ansprechpartnerin für die Reisekosten ist Frau Dellwig.",
+         "Frau Dellwig ist jetzt im Vertrieb, um Reisekosten als Ansprechpartner kümmert sich Herr Baran.", "Baran"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("late", [False, True])
+def test_who_or_what_is_gone_is_replaced_by_the_message_that_says_so(
+    before: str, after: str, new: str, late: bool
+) -> None:
+    assert outcome(Pair("", before, after, "", new), late=late) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "Priya is on leave tomorrow, Edmund Fairley is in charge of the Hale matter as partner.",
+        "Priya has left for lunch, she is in charge of the Hale matter as partner.",
+        "Priya left the Stone matter, Edmund Fairley is the partner in charge there.",
+    ],
+)
+def test_one_occasion_nobody_else_or_another_thing_replaces_nobody(after: str) -> None:
+    before = "Priya Raman is the partner in charge of the Hale matter"
     records = holding(knowledge_of([*said("before", before), *said("after", after, at=DAY)]))
     assert before in [record["text"] for record in records]

@@ -23,6 +23,7 @@ from hmx_pipeline.contracts.limits import KNOWLEDGE_BESIDE, KNOWLEDGE_CHAIN, KNO
 ENDING: Final = "ending"
 _SLOT: Final = "slot"
 _TWO: Final = 2
+_NAMES: Final = 8
 Body = Mapping[str, Any]
 
 
@@ -60,7 +61,9 @@ class Ending(NamedTuple):
         match self.how:
             case renewals.RENEWAL:
                 said = renewals.topic(body["subject"], predicate, value, anybody=is_anybody(body["subject"]))
-                return renewals.is_about(said, self.about) and bool(renewals.renewed(value, self.values)[0])
+                return said.is_in(self.about) and bool(renewals.renewed(value, self.values)[0])
+            case renewals.FAREWELL:
+                return self._replaces(body["subject"], predicate, value)
             case "slot":
                 return True
             case "place":
@@ -79,6 +82,16 @@ class Ending(NamedTuple):
         return named and (
             not self.about or any(not normal_forms.words_within(one).isdisjoint(self.about) for one in about)
         )
+
+    def _replaces(self, subject: str, predicate: str, value: str) -> bool:
+        """Return True if it says that what the statement names is gone, and speaks of the rest of it."""
+        is_thing = self.key in normal_forms.of_value(subject)
+        if not is_thing and self.key not in normal_forms.of_value(value):
+            return False
+        kept = " ".join(word for word in value.split() if normal_forms.stems(word) != self.key)
+        anybody = is_thing or is_anybody(subject)
+        said = renewals.topic(subject, "" if is_thing else predicate, kept, anybody=anybody)
+        return said.is_in(self.about) and renewals.is_replaced(f"{subject} {value}", self.new)
 
 
 def names_it(predicate: str) -> bool:
@@ -103,6 +116,18 @@ def of_renewal(told: Mapping[str, Any], person: str) -> Iterator[tuple[str, dict
             {
                 "how": renewals.RENEWAL, "own": person, "shared": True, "old": "", "new": "", "same": "",
                 "states": False, **told,
+            },
+        )  # fmt: skip
+
+
+def of_farewell(told: Mapping[str, Any], person: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the keys under which the end of something named ends statements, with the body except time and event."""
+    for name in told["names"][:_NAMES]:
+        yield (
+            name,
+            {
+                "how": renewals.FAREWELL, "own": person, "shared": True, "about": told["about"], "old": "",
+                "new": told["new"], "same": normal_forms.stems(told["new"]), "states": False,
             },
         )  # fmt: skip
 

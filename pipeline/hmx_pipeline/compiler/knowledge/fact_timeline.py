@@ -18,7 +18,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.endings import Ending, names_it
 from hmx_pipeline.compiler.knowledge.english import TEXT
 from hmx_pipeline.compiler.knowledge.normal_forms import stems
-from hmx_pipeline.compiler.knowledge.renewals import renewed
+from hmx_pipeline.compiler.knowledge.renewals import FAREWELL, renewed
 from hmx_pipeline.compiler.knowledge.scopes import scope_of
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.limits import KNOWLEDGE_VALUES
@@ -170,6 +170,8 @@ def _endings(beside: Iterable[Contribution]) -> Iterator[Ending]:
 
 def _successor(ending: Ending, last: Assertion) -> Assertion | None:
     """Return the claim with the new value; None if the ending names none, or its message states the claim itself."""
+    if ending.how == FAREWELL:
+        return _instead(last, ending, ending.new, ending.new)
     if ending.values:
         old, new = renewed(last.value, ending.values)
         ending = ending._replace(old=old, new=new)
@@ -180,9 +182,13 @@ def _successor(ending: Ending, last: Assertion) -> Assertion | None:
     text, value = (instead.sub(lambda _: ending.new, said, count=1) for said in (last.text, last.value))
     if text == last.text or (ending.about and value == last.value):  # of another thing nothing is known
         return None
+    return _instead(last, ending, text, value)
+
+
+def _instead(last: Assertion, ending: Ending, text: str, value: str) -> Assertion:
     return last._replace(
         at=ending.at, event=ending.event, by=USER, same=stems(value), value=value, text=shorten(text, TEXT),
-        source=ending.source, who="", updates=True, since=None, until=None,
+        source=ending.source, who="", denies=False, updates=True, since=None, until=None,
     )  # fmt: skip
 
 

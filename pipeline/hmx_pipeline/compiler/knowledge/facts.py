@@ -18,11 +18,19 @@ from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, plain_text, policy_claim, speaker
 from hmx_pipeline.compiler.knowledge.corrections import REJECTS, comment_text
-from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, is_anybody, of_claim, of_renewal, of_update
+from hmx_pipeline.compiler.knowledge.endings import (
+    ENDING,
+    beside,
+    is_anybody,
+    of_claim,
+    of_farewell,
+    of_renewal,
+    of_update,
+)
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.fact_timeline import Assertion, FactTimeline, ValueInterval, track_of, value_name
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
-from hmx_pipeline.compiler.knowledge.normal_forms import stems, thing, touches, words_of
+from hmx_pipeline.compiler.knowledge.normal_forms import of_value, stems, thing, touches, words_of
 from hmx_pipeline.compiler.knowledge.scopes import is_typed
 from hmx_pipeline.compiler.knowledge.tellers import first_of_each, last_of_each
 from hmx_pipeline.compiler.knowledge.updates import updates
@@ -165,7 +173,7 @@ def tells(segment: Segment) -> bool:
                 if not by_user or owner or others or claim.denies or claim.subject not in _INTRODUCES:
                     return True
                 people.add(claim.value)
-            if (by_user or others) and (updates(text) or renewals.renewals(text)):
+            if (by_user or others) and (updates(text) or renewals.renewals(text) or renewals.farewells(text)):
                 return True
     return len(people) > 1
 
@@ -223,7 +231,9 @@ def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extract
     reached = sorted(words_of(claim.subject)) if policy else touches(*claim[1:4], plural=claim.plural)
     if not policy and renewals.values_of(claim.value):
         about = renewals.topic(claim.subject, claim.predicate, claim.value, anybody=is_anybody(claim.subject))
-        reached += renewals.keys(about)
+        reached += renewals.keys(about.words)
+    if not policy:
+        reached += of_value(claim.subject)[1:]
     return Extracted(
         key=key,
         source_events=list(dict.fromkeys(one.event for one in said)),
@@ -268,6 +278,9 @@ def _endings(told: _SegmentClaims) -> list[Extracted]:
         who = speaker(step.text) or told.person or USER
         for told_new in renewals.renewals(step.text):
             for key, what in of_renewal(told_new, who):
+                found[key].append({"at": step.at, "event": step.event_id, **what})
+        for gone in renewals.farewells(step.text):
+            for key, what in of_farewell(gone, who):
                 found[key].append({"at": step.at, "event": step.event_id, **what})
         for update in updates(step.text):
             for key, what in of_update(update, speaker(step.text) or told.person or USER):

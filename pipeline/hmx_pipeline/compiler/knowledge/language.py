@@ -25,7 +25,19 @@ _STATED: Final = (
     "slots", "since", "until", "path", "setting", "set", "label", "subordinate", "lasting", "our", "my",
     "first_we", "first_i", "plural", "copula", "places", "names", "instead", "here", "tail", "polite",
 )  # fmt: skip
-_CHANGED: Final = ("fillers", "ends", "articles", "leads", "markers", "turns", "beside", "unreal", "corrects")
+_CHANGED: Final = (
+    "fillers",
+    "ends",
+    "articles",
+    "leads",
+    "markers",
+    "turns",
+    "leaves",
+    "once",
+    "beside",
+    "unreal",
+    "corrects",
+)
 _NOTHING: Final = Prefiltered(re.compile(r"(?!)"))
 
 

@@ -1,24 +1,26 @@
-"""Renewals: a message says that something is otherwise now, and its number, date or address is of the same kind as that
-of an earlier statement about the same thing.
+"""Renewals: a message says that something is otherwise now, in words of its own.
 
-Input: a message, or what a statement says. Output: the values in it with their kinds, and the keys by which both find
-one another: a word of what they are about. `the Brandt hearing has been pushed back to April 2` renews `the hearing in
-the Brandt matter is set for March 14`, although it repeats neither its words nor its old value.
+Input: a message, or what a statement says. Output: what finds an earlier statement about the same thing, and what holds
+now. Either the message has a number, date or address of the same kind: `the Brandt hearing has been pushed back to
+April 2` renews `the hearing in the Brandt matter is set for March 14`. Or it names who or what is gone: `Priya is on
+leave, Edmund has taken over Holloway as partner` replaces `Priya Raman is the partner in the Holloway matter`.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from hmx_pipeline.compiler.knowledge.language import TONGUES
-from hmx_pipeline.compiler.knowledge.normal_forms import words_within
+from hmx_pipeline.compiler.knowledge.language import TONGUES, Language
+from hmx_pipeline.compiler.knowledge.normal_forms import of_value, words_within
 from hmx_pipeline.compiler.knowledge.plain_statements import sentences
 from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.limits import MB
 from hmx_pipeline.languages import of_all
 from hmx_pipeline.languages.detect import language_of
+from hmx_pipeline.segments.masking import shorten
 
 RENEWAL: Final = "renewal"
+FAREWELL: Final = "farewell"
 _TABLES: Final = of_all("language").values()
 _MONTHS: Final = "|".join(sorted({month for table in _TABLES for month in table.get("months", "").split()}))
 _DAYS: Final = "|".join(sorted({day for table in _TABLES for day in table.get("days", "").split()}))
@@ -43,7 +45,9 @@ _SMALL: Final = frozenset(
     if len(word) <= _SHORT or section == "search"
 )
 _EDGES: Final = ".,:;!?()\"'"
+_NAME: Final = re.compile(r"(?<![.!?] )(?<!^)\b[A-Z][\w&'.-]*\w|\b[A-Z][\w&'-]*[A-Z\d]\w*")
 _VALUES: Final = 8
+_TEXT: Final = 200
 _KEYS: Final = 6
 _FEW: Final = 2
 
@@ -79,20 +83,28 @@ def _kinds(match: re.Match[str], text: str) -> Iterator[str]:
             yield f"#{len(value)}"
 
 
-def topic(subject: str, predicate: str, value: str, *, anybody: bool) -> frozenset[str]:
-    """Return the words of what a statement is about. `anybody`: its subject is the speaker or the team, so that its
-    other words say what it is about."""
-    return _said(f"{predicate.removeprefix('states')} {value}" if anybody else subject.removeprefix("team's "))
+class Topic(NamedTuple):
+    """What a statement is about: its words, and those of them that are names."""
+
+    words: frozenset[str]
+    names: frozenset[str]
+
+    def is_in(self, said: Sequence[str]) -> bool:
+        """Return True if all names and nearly all words are said."""
+        shared, among = len(self.words.intersection(said)), len(self.words)
+        enough = shared == among if among <= _FEW else 3 * shared >= 2 * among
+        return among > 0 and enough and self.names.issubset(said)
+
+
+def topic(subject: str, predicate: str, value: str, *, anybody: bool) -> Topic:
+    """`anybody`: its subject is the speaker or the team, so that its other words say what it is about."""
+    text = f"{predicate.removeprefix('states')} {value}" if anybody else subject.removeprefix("team's ")
+    words = _said(text)
+    return Topic(words, words & _said(" ".join(of_value(text)[1:])))
 
 
 def keys(about: frozenset[str]) -> list[str]:
     return [f"# {word}" for word in sorted(about, key=lambda word: (-len(word), word))[:_KEYS]]
-
-
-def is_about(own: frozenset[str], said: Sequence[str]) -> bool:
-    """Return True if nearly all words of a statement's topic are said."""
-    shared = len(own.intersection(said))
-    return bool(own) and (shared == len(own) if len(own) <= _FEW else 3 * shared >= 2 * len(own))
 
 
 @remembered(2 * MB)
@@ -102,7 +114,7 @@ def renewals(text: str) -> tuple[Mapping[str, Any], ...]:
     corrects = tongue.says["corrects"].search(text)
     for said in sentences(text, tongue=tongue):
         changes = corrects or tongue.says["markers"].search(said) or tongue.says["turns"].search(said)
-        if changes is not None and tongue.says["unreal"].search(said) is None and (values := values_of(said)):
+        if changes is not None and not _is_unreal(tongue, said) and (values := values_of(said)):
             found.append(
                 {
                     "about": sorted(_said(f"{before} {said}")),
@@ -111,6 +123,31 @@ def renewals(text: str) -> tuple[Mapping[str, Any], ...]:
             )
         before = said
     return tuple(found)
+
+
+@remembered(2 * MB)
+def farewells(text: str) -> tuple[Mapping[str, Any], ...]:
+    """Return of a message that says that something is gone: the names in it, its words, and itself."""
+    tongue = TONGUES[language_of(text)]
+    told = [*sentences(text, tongue=tongue)]
+    cues = [tongue.says[name] for name in ("markers", "turns", "leaves")]
+    if any(_is_unreal(tongue, said) for said in told):
+        return ()
+    ended = [said for said in told if any(cue.search(said) for cue in cues)]
+    names = {name: None for said in ended for name in of_value(said)[1:]}
+    if not names:
+        return ()
+    whole = " ".join(told)
+    return ({"about": sorted(_said(whole)), "names": [*names], "new": shorten(whole, _TEXT)},)
+
+
+def _is_unreal(tongue: Language, said: str) -> bool:
+    return any(tongue.says[name].search(said) is not None for name in ("unreal", "once"))
+
+
+def is_replaced(text: str, instead: str) -> bool:
+    """Return True if a message names somebody or something that a statement does not."""
+    return any(words_within(name[0]).isdisjoint(words_within(text)) for name in _NAME.finditer(instead))
 
 
 def _said(text: str) -> frozenset[str]:
