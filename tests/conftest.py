@@ -65,10 +65,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: -known.get(_file(item.nodeid), 0.0))
 
 
-def pytest_collection_finish() -> None:
-    """What stays until the end is no garbage: tests that collect it need not look through ten thousand other tests."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """What stays until the end is no garbage: whoever collects it need not look through ten thousand tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def _file(nodeid: str) -> str:
