@@ -142,7 +142,7 @@ def _drive(site: Site, result: Result, say: Say, progress: Progress) -> None:
     wait_for_all(site.settings, REST_S)
     result.seconds["rest"] = round(time.monotonic() - began, 1)
     say("verifying")
-    result.verdict = judge(site, traffic.acknowledged, operators)
+    result.verdict = judge(site, traffic.acknowledged, operators, stays=plan.grown)
     result.seconds["verdict"] = round(time.monotonic() - began, 1)
     if plan.grown:
         say(f"growing to {2 * site.partitions} partitions")

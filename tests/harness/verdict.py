@@ -53,16 +53,19 @@ class Verdict:
         return not any((*found, self.grown, self.fallen))
 
 
-def judge(site: Site, acknowledged: Acknowledged, operators: Operators) -> Verdict:
+def judge(site: Site, acknowledged: Acknowledged, operators: Operators, *, stays: bool = False) -> Verdict:
+    """The site is stopped once all of it is read, unless it `stays`."""
     settings = site.settings
     snapshot = read(settings.kafka_bootstrap, settings.topic_prefix, settings.redis_url)
-    report = compare(snapshot, Rules(settings.control_key))
     missing = acknowledged.missing(_log(settings))
     found = [
         *leaks(site, snapshot, operators.erased),
         *archive_faults(site, snapshot, [*operators.erased, *operators.retained]),
     ]
     kept = list(leaks(site, snapshot, operators.retained, SESSION_STATE))  # for a day after a session's last event
+    if not stays:
+        site.stop()
+    report = compare(snapshot, Rules(settings.control_key))
     return Verdict(
         lost=report.lost,
         doubled=report.doubled,

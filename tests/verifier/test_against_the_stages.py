@@ -225,7 +225,7 @@ def test_they_agree_on_what_operators_archive() -> None:
 def test_they_agree_on_what_operators_import() -> None:
     """Of patterns that the sessions teach too and of others, at several times, for one agent and for all."""
     dice = random.Random(6)
-    events = interleaved([session(number) for number in range(40)], dice)
+    events = interleaved([session(number) for number in range(24)], dice)
     sent = [Sent(150 * n, orjson.dumps(item), item) for n, item in enumerate(events)]
     patterns = sorted({a["metadata"]["pattern"] for a in artifacts_of(events)})[:6]
     for at, pattern in zip((0, 20, 40, 60, 80, 120), patterns, strict=False):

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import orjson
@@ -85,6 +86,13 @@ def rulings(events: Sequence[Json], dice: random.Random, count: int) -> list[Rul
     return made
 
 
+@cache
+def ruled(seed: int, count: int) -> tuple[list[Json], list[Ruling]]:
+    """What is told, and rulings on it; both stages fold it for that."""
+    events = told(seed)
+    return events, rulings(events, random.Random(seed), count)
+
+
 @BOTH
 def test_they_agree_on_what_is_erased_whenever_that_is(strict: bool) -> None:
     """Subjects, a session and what waits; some of the past comes after its erasure, and some sessions begin again."""
@@ -143,8 +151,7 @@ def test_they_agree_on_a_tenant_that_is_erased_as_a_whole(ruled: bool, strict: b
 @BOTH
 def test_they_agree_on_what_operators_rule(strict: bool) -> None:
     """Before the evidence, while it comes, afterwards and on what is erased then."""
-    events, dice = told(8), random.Random(8)
-    made = rulings(events, dice, 12)
+    (events, made), dice = ruled(8, 12), random.Random(8)
     decided = [(n * len(events) // 10, "ruling", ruling(one, 0)) for n, one in enumerate(made)]
     for n, one in enumerate(made):  # a subject rules on the own memory, before the operator or after
         if whose := scope_of(split_key(one.pattern)[1])[0]:
@@ -235,13 +242,19 @@ def test_a_stage_that_keeps_a_retraction_otherwise_is_found(
     assert report.faults
 
 
-def corrected(dice: random.Random, *, team: bool = False) -> list[Sent]:
-    """What turns out to be somebody's, before that and long after; some of it rests on other sessions, too."""
-    events = told(10)
+@cache
+def corrections() -> tuple[list[Json], list[Ruling]]:
+    """Of what turns out to be somebody's; some of it rests on other sessions, too."""
+    events, dice = told(10), random.Random(10)
     late = {one["session_id"] for one in events if one.get("metadata", {}).get("subject_id") == "late"}
     unnamed = [one | {"metadata": {}} for one in events]
     made = rulings([one for one in unnamed if one["session_id"] in late], dice, 9) + rulings(unnamed, dice, 12)
-    stated = [one for one in made if one.stated is not None]
+    return events, [one for one in made if one.stated is not None]
+
+
+def corrected(*, team: bool = False) -> list[Sent]:
+    """Before it is known whose it is, and long after."""
+    events, stated = corrections()
     decided = [(n * len(events) // 5, "ruling", ruling(one, 0)) for n, one in enumerate(stated)]
     if team:
         decided.append((0, "tenant", setting(TenantSettings(tenant_id="acme", sharing="team"), 0, START_MS)))
@@ -252,16 +265,17 @@ def corrected(dice: random.Random, *, team: bool = False) -> list[Sent]:
 @pytest.mark.parametrize("team", [False, True], ids=["subjects", "team"])
 def test_they_agree_on_corrections_of_what_turns_out_to_be_somebodys(team: bool, strict: bool) -> None:
     dice = random.Random(10)
-    assert not verified(laid_out(corrected(dice, team=team), dice), dice, strict=strict).faults
+    assert not verified(laid_out(corrected(team=team), dice), dice, strict=strict).faults
 
 
 def test_a_stage_that_shares_a_correction_of_what_is_somebodys_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, dice = corrected(), random.Random(10)
     monkeypatch.setattr(ClaimedEvidence, "of", lambda *_: {})
-    dice = random.Random(10)
-    assert verified(laid_out(corrected(dice), dice), dice).faults
+    assert verified(laid_out(sent, dice), dice).faults
 
 
 def test_they_agree_where_a_pattern_has_room_for_few_rulings(monkeypatch: pytest.MonkeyPatch) -> None:
+    ruled(8, 12)  # made before the bound holds: other tests have it too
     for module in ("hmx_pipeline.compiler.knowledge.rulings", "tests.verifier.patterns"):
         monkeypatch.setattr(f"{module}.PATTERN_RULINGS", 1)
     test_they_agree_on_what_operators_rule(strict=False)
@@ -271,13 +285,19 @@ def keeping(text: str, **more: Any) -> bytes:
     return retaining(Retention.told("acme", text).model_copy(update=more), 0, START_MS)
 
 
-def aged(policies: Sequence[str]) -> list[Sent]:
-    """Sessions of many ages; rulings before, some of them too old, some later; days pass, and the past comes again."""
+@cache
+def of_many_ages() -> tuple[list[Json], dict[str, int], list[Ruling]]:
+    """Sessions, how many days old each is, and rulings."""
     events, dice = told(9, 14), random.Random(9)
     ages = {one["session_id"]: dice.choice([0, 0, 20, 35, 60]) for one in events}
     for one in events:
         one["timestamp"] = format_ms((milliseconds(one["timestamp"]) or 0) - ages[one["session_id"]] * DAY_MS)
-    made = rulings(events, dice, 8)
+    return events, ages, rulings(events, dice, 8)
+
+
+def aged(policies: Sequence[str]) -> list[Sent]:
+    """Rulings before, some of them too old, some later; days pass, and the past comes again."""
+    events, ages, made = of_many_ages()
     decided = [(n * len(events) // 10, "ruling", ruling(one, 0)) for n, one in enumerate(made)]
     decided += [
         (n * len(events) // 10 + 5, "ruling", ruling(one.model_copy(update={"at": START_MS - 50 * DAY_MS}), 0))
@@ -313,7 +333,7 @@ def test_they_agree_on_what_a_retention_leaves_whenever_it_is_set(policies: Sequ
 
 @pytest.mark.parametrize("lost", ["_retain", "taken_by"])
 def test_a_stage_that_keeps_what_a_policy_takes_is_found(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    sent, dice = aged(["all:30d"]), random.Random(9)
     monkeypatch.setattr(PatternsFold if lost == "_retain" else TenantRules, lost, lambda *_: "")
-    dice = random.Random(9)
-    report = verified(laid_out(aged(["all:30d"]), dice), dice)
+    report = verified(laid_out(sent, dice), dice)
     assert {fault.kind for fault in report.faults} >= {Kind.UNFOUNDED, Kind.DIFFERING}

@@ -67,7 +67,7 @@ def test_contributions_that_are_remembered_count_with_all_that_they_hold(functio
     """Of each only a few bytes are derived; the key of its entry holds the rest."""
     small = remembered(MB)(function.__wrapped__)  # type: ignore[attr-defined]
     one = Contribution.model_validate_json(contribution_as_read("c", 0).value or b"")
-    bodies = ({"contribution_id": str(n), "body": {"x": ["a " * 50_000 + str(n)]}} for n in range(25))
+    bodies = ({"contribution_id": str(n), "body": {"x": [("a" * 49 + " ") * 2_000 + str(n)]}} for n in range(25))
     told = (one.model_copy(update=more) for more in bodies)
     assert held_after(small, ((each,) for each in told)) < 1.5 * MB
 

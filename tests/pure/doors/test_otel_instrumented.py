@@ -15,7 +15,6 @@ from hmx_pipeline.doors.otlp import read_traces
 from tests.support.inprocess import learnt
 from tests.support.model_server import Json, answering
 
-openai = pytest.importorskip("openai")
 STEPS = ("get_order", "check_policy", "refund")
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in STEPS]
 RUNS = 6
@@ -78,6 +77,7 @@ def agent(client: Any, tracer: Tracer, order: str, own: OwnEvents, spans_of_tool
 @pytest.fixture(params=["openinference.instrumentation.openai", "opentelemetry.instrumentation.openai"])
 def spans(request: pytest.FixtureRequest) -> Iterator[tuple[TracerProvider, InMemorySpanExporter]]:
     """Spans that the client is instrumented to make."""
+    pytest.importorskip("openai")
     module = pytest.importorskip(request.param)
     kept, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
@@ -94,7 +94,7 @@ def test_an_instrumented_agent_teaches_what_its_own_events_teach(
     provider, kept = spans
     own = OwnEvents()
     with answering(script) as url:
-        client = openai.OpenAI(base_url=url, api_key="none")
+        client = pytest.importorskip("openai").OpenAI(base_url=url, api_key="none")
         for number in range(RUNS):
             agent(client, provider.get_tracer("shop"), f"B{number}", own, spans_of_tools)
         client.close()

@@ -4,6 +4,7 @@ Whoever goes on from there puts out what was to come, once, also where the posit
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -97,13 +98,11 @@ def contents(executor: Executor) -> tuple[Any, ...]:
     return dict(executor.state), journals, executor.clock, executor.counts
 
 
+@cache
 def uninterrupted(stage: str) -> tuple[list[Output], tuple[Any, ...]]:
     new_fold, log = STAGES[stage]
     executor = Executor(new_fold(), 0)
     return executor.run(log).outputs, contents(executor)
-
-
-UNINTERRUPTED = {stage: uninterrupted(stage) for stage in STAGES}
 
 
 def restored(stage: str, state: dict[str, bytes | None]) -> tuple[Executor, int]:
@@ -112,7 +111,11 @@ def restored(stage: str, state: dict[str, bytes | None]) -> tuple[Executor, int]
     return executor, position.position if position is not None else STAGES[stage][1][0].offset
 
 
-TRANSACTIONS = {stage: Written(stage, 1, [1] * len(log), 10_000).transactions for stage, (_, log) in STAGES.items()}
+@cache
+def transactions_of(stage: str) -> int:
+    return Written(stage, 1, [1] * len(STAGES[stage][1]), 10_000).transactions
+
+
 cuts = st.lists(st.integers(1, 9), max_size=30)
 
 
@@ -123,13 +126,13 @@ def test_what_goes_on_from_state_folded_anew_puts_out_the_rest_and_nothing_twice
     stage: str, known: bool, data: st.DataObject
 ) -> None:
     """Wherever a transaction can end: after any record, and between any two timers or turns."""
-    written = Written(stage, 1, [1] * len(STAGES[stage][1]), data.draw(st.integers(1, TRANSACTIONS[stage])))
+    written = Written(stage, 1, [1] * len(STAGES[stage][1]), data.draw(st.integers(1, transactions_of(stage))))
     executor, position = restored(stage, refolded(stage, written, written.position if known else None))
     if known:
         assert position == written.position
     rest = executor.run([record for record in written.log if record.offset >= position]).outputs
-    assert written.outputs + rest == UNINTERRUPTED[stage][0]
-    assert contents(executor) == UNINTERRUPTED[stage][1]
+    assert written.outputs + rest == uninterrupted(stage)[0]
+    assert contents(executor) == uninterrupted(stage)[1]
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
