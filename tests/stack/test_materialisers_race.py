@@ -55,7 +55,7 @@ def read(first: int, end: int) -> ReadRecords:
 
 def take(materialiser: Materialiser, partition: FilledPartition, found: ReadRecords) -> None:
     materialiser._take(partition, found)
-    materialiser._written()
+    materialiser._ahead.wait()
 
 
 def share(materialiser: Materialiser, stored: Mapping[str, int], *partitions: FilledPartition) -> list[tuple[int, int]]:

@@ -147,8 +147,8 @@ def label(kind: str, name: str) -> str:
 
 
 def _labels(tags: Any, **names: Any) -> tuple[str, ...]:
-    named = [label(kind, name) for kind, name in names.items() if type(name) is str and 0 < len(name) <= TAG]
-    return (*(label("tag", tag) for tag in usable_tags(tags)), *named)
+    named = [f"{kind}:{name}" for kind, name in names.items() if type(name) is str and 0 < len(name) <= TAG]
+    return (*[label("tag", tag) for tag in usable_tags(tags)], *named)
 
 
 def document_labels(record: Mapping[str, Any]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -81,7 +82,7 @@ def _runs(text: str) -> list[str]:
 
 def _words(run: str) -> list[str]:
     found: list[str] = []
-    for raw in _HUMP.sub(" ", run).split():
+    for raw in (run,) if run.islower() else _HUMP.sub(" ", run).split():
         word = raw.casefold()[:_WORD_CHARACTERS]
         found += (word,) if word.isascii() else _pieces(word)
     return [word for word in found if word not in STOP_WORDS]
@@ -99,7 +100,8 @@ def _pieces(word: str) -> list[str]:
     return [piece for piece in pieces if piece]
 
 
-_KNOWN: Final = ShortTextCache(lambda run: stems(_words(run)), REMEMBERED)
+_KNOWN: Final = ShortTextCache(lambda run: tuple(map(sys.intern, stems(_words(sys.intern(run))))), REMEMBERED)
+"""One object for each word, which whoever counts and looks up words finds in the processor's caches."""
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -77,6 +77,8 @@ def vector(numbers: Sequence[float], model: str = "") -> Vector | None:
 
 def document_vectors(record: Mapping[str, Any], text: str, embed: Embed | None = None) -> list[Vector]:
     """Return the vectors of an episode's text and of its event; within one space only the event's."""
+    if embed is None and record["metadata"][RESERVED].get("embeddings") is None:
+        return []
     made = (None if embed is None else embed(text), document_vector(record))
     return list({each.space: each for each in made if each is not None}.values())
 

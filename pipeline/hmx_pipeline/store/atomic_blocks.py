@@ -7,13 +7,13 @@ transaction. Raises StoreUnavailableError, and TornStateError if a command of a 
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import redis
-from hiredis import pack_command
 from redis import exceptions
 from redis.exceptions import ResponseError
 from redis.sentinel import Sentinel
@@ -28,7 +28,6 @@ from hmx_pipeline.store.redis_keys import Keys
 Client: TypeAlias = Any
 """`redis.Redis`; its own types do not tell that replies are bytes here."""
 
-_pack: Final = cast("Callable[[Command], bytes]", pack_command)  # its own type allows only one argument
 ANSWER_S: Final = 15
 """Timeout of a Redis command, in seconds; the request is then answered with 503."""
 SENTINEL: Final = "+sentinel"
@@ -331,8 +330,31 @@ def _answers(connection: Any, commands: Sequence[Command]) -> list[Any]:
 
 
 def _packed(commands: Sequence[Command]) -> bytes:
-    """Encodes commands in RESP, without the client's type checks, since all arguments are bytes."""
-    return b"".join(map(_pack, commands))
+    """Encodes commands in RESP. All arguments are bytes, so they are copied once, with what stands between them."""
+    arguments = list(chain.from_iterable(commands))
+    parts = [b""] * (2 * len(arguments))
+    parts[::2] = map(_BEFORE.__getitem__, map(len, arguments))
+    parts[1::2] = arguments
+    at, end = 0, b""
+    for command in commands:
+        parts[at] = b"%b*%d%b" % (end, len(command), parts[at])
+        at, end = at + 2 * len(command), _END
+    return b"".join((*parts, _END))
+
+
+class _Before(dict[int, bytes]):
+    """What stands before an argument of a length."""
+
+    def __missing__(self, length: int) -> bytes:
+        before = b"\r\n$%d\r\n" % length
+        if length < _USUAL:
+            self[length] = before
+        return before
+
+
+_END: Final = b"\r\n"
+_USUAL: Final = 4_096
+_BEFORE: Final = _Before()
 
 
 def _position(text: bytes | None) -> int | None:

@@ -146,8 +146,8 @@ class TenantChanges:
         """Session → the first subject of the block."""
         self._documents: list[bytes] = []
         self._rows = bytearray()
-        self._postings: dict[str, bytes] = {}
-        self._tagged: dict[str, bytes] = {}
+        self._postings: defaultdict[str, bytes] = defaultdict(bytes)
+        self._tagged: defaultdict[str, bytes] = defaultdict(bytes)
         self._vectors: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._values: dict[bytes, bytes | None] = {}
         self._samples: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -172,8 +172,8 @@ class TenantChanges:
             found = self._sessions[session_id] = name, of.session(session_id), of.spoken(session_id)
         return found
 
-    def event(self, key: bytes, session_id: str, episode: bytes, at: int) -> None:
-        self._events[key] += (self.session(session_id)[0], episode)
+    def event(self, name: bytes, session: bytes, episode: bytes, at: int) -> None:
+        self._events[name] += (session, episode)
         self._newest = at if self._newest is None else max(at, self._newest)
         self._block.arguments += 4
 
@@ -197,10 +197,10 @@ class TenantChanges:
         self._rows += row
         postings, counts = self._postings, Counter(terms)
         for term, posting in zip(counts, pack_postings(number, counts.values()), strict=True):
-            postings[term] = postings.get(term, b"") + posting
+            postings[term] += posting
         named = pack_number(number)
         for label in labels:
-            self._tagged[label] = self._tagged.get(label, b"") + named
+            self._tagged[label] += named
         self._block.arguments += 2 + 2 * len(terms)
 
     def vector(self, space: str, row: bytes) -> None:
@@ -258,11 +258,11 @@ class TenantChanges:
             yield (b"DEL", key) if value is None else (b"SET", key, value)
         yield from self._precedent_commands()
         yield from self._sample_commands()
-        start = len(keys.event(""))
-        for key, same_id in self._events.items():
-            yield (b"HINCRBY", keys.digests("event"), key[start:], b"%d" % digest_of_events(same_id))
-        for key, same_id in self._events.items():  # a string would end at 512 MB
-            yield from _split((b"RPUSH", key), same_id)
+        digests, start = keys.digests("event"), keys.event("")
+        for name, same_id in self._events.items():
+            yield (b"HINCRBY", digests, name, b"%d" % digest_of_events(same_id))
+        for name, same_id in self._events.items():  # a string would end at 512 MB
+            yield from _split((b"RPUSH", start + name), same_id)
         for (key, most), steps in self._steps.items():
             kept = sorted(steps)[-most:]
             yield (b"ZADD", key, *(part for index in kept for part in (b"%d" % index, steps[index])))

@@ -12,15 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence, Set
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from hmx_pipeline.kafka.acl_rights import MissingRightsError
 from hmx_pipeline.kafka.client_login import denied
-from hmx_pipeline.kafka.clients import Cluster, consumer_config
+from hmx_pipeline.kafka.clients import Cluster
 from hmx_pipeline.kafka.erasure_marks import erasure_marks, mark_in
 from hmx_pipeline.kafka.topic_files import KafkaUnreachableError, settled
 from hmx_pipeline.observe import logs
@@ -32,12 +31,21 @@ from hmx_pipeline.settings import Settings, SettingsError
 from hmx_pipeline.store import atomic_blocks
 from hmx_pipeline.store.archive import ArchivedPartition, ArchiveError, MemoryArchive
 from hmx_pipeline.store.block_builder import BLOCK_RECORDS, BlockBuilder
+from hmx_pipeline.store.blocks_ahead import BlocksAhead
 from hmx_pipeline.store.changes import Command
 from hmx_pipeline.store.embedding_model import Semantic
 from hmx_pipeline.store.erased_memory import Erasures, erase_tenant
 from hmx_pipeline.store.healing import Healing, RestartError
 from hmx_pipeline.store.layouts import Layouts
-from hmx_pipeline.store.partition_reader import FilledPartition, ReadRecords, appended_ms, poll, taken_over
+from hmx_pipeline.store.partition_reader import (
+    FilledPartition,
+    ReadRecords,
+    appended_ms,
+    poll,
+    read,
+    reader,
+    taken_over,
+)
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.store.redis_keys import Keys
 from hmx_pipeline.store.servers import connected, own_server
@@ -47,9 +55,6 @@ from hmx_pipeline.topology import EPISODES, ERASURES, MATERIALISED
 LOG: Final = logging.getLogger("hmx.materialiser")
 
 ANSWER_S: Final = 10.0
-READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 2_000}
-"""The broker holds a fetch that long while nothing comes, and answers at once when something does: the fewer fetches,
-the less an idle broker and this process compute. Nothing else may be asked over a connection that holds a fetch."""
 CHECK_S: Final = 1.0
 QUIET_S: Final = 60.0
 QUIET_CHECK_S: Final = 30.0
@@ -89,8 +94,7 @@ class Materialiser:
         self._silent = self._cluster.answers(self._prefix + EPISODES, "materialiser").why_not
         self._topic_ids: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], FilledPartition] = {}
-        self._writer = ThreadPoolExecutor(1, "blocks")
-        self._writing: Future[None] | None = None
+        self._ahead = BlocksAhead()
         self._trouble = "starting"
         self._turn = 0
         self._began = False
@@ -116,7 +120,7 @@ class Materialiser:
         try:
             self._run(stop)
         finally:
-            self._writer.shutdown()
+            self._ahead.close()
             self._cluster.close()
             server.shutdown()
             server.server_close()
@@ -124,10 +128,12 @@ class Materialiser:
     def _run(self, stop: threading.Event) -> None:
         backoff = BACKOFF_S[0]
         while not stop.is_set():
-            consumer = Consumer(consumer_config(self._kafka, **READING))
+            consumer = reader(self._kafka)
             try:
                 self._assign(consumer, stop)
                 backoff = BACKOFF_S[0]
+                self._fill(stop)
+                read(consumer, self._prefix, self._partitions.values())
                 self._follow(consumer, stop)
             except RestartError as reason:
                 METRICS.materialiser_retries.labels("positions").inc()
@@ -151,8 +157,7 @@ class Materialiser:
             except KafkaException as error:
                 backoff = self._wait(stop, "kafka", denied(error.args[0]) or f"Kafka: {error.args[0].str()}", backoff)
             finally:
-                with suppress(Exception):  # an error is already being handled
-                    self._written()
+                self._ahead.drop()
                 consumer.close()
         self._trouble = "stopped"
 
@@ -232,8 +237,6 @@ class Materialiser:
         partitions = list(self._partitions.values())
         for partition in random.sample(partitions, len(partitions)):  # others may begin elsewhere
             self._read_archive(partition, stop)
-        read = ((self._prefix + p.topic, p.number, max(p.position, p.low)) for p in partitions)
-        consumer.assign([TopicPartition(*each) for each in read])
         lag = sum(behind.records for behind in self._behind().values())
         LOG.info("reading %d partitions, %d records behind", len(self._partitions), lag)
 
@@ -257,7 +260,7 @@ class Materialiser:
             for block, commands in self._builder.blocks(records):
                 self._write(partition, block[-1].offset + 1, block, commands)
             self._write(partition, end, [], [])
-            self._written()
+            self._ahead.wait()
             if partition.left or stop.is_set():
                 return
         if partition.stored is None:
@@ -268,7 +271,7 @@ class Materialiser:
     def _erase(self, records: Sequence[TopicRecord]) -> None:
         """Takes out of Redis what new marks cover. Every process does, since another may write before it reads them."""
         found = self._erasures.arrived(mark for record in records if (mark := mark_in(record.value)) is not None)
-        self._written()
+        self._ahead.wait()
         for tenant in found:
             count = erase_tenant(self._client, self._keys, tenant, self._erasures, self._embed)
             self._erasures.cleared(tenant)
@@ -296,16 +299,23 @@ class Materialiser:
         target = TopicPartition(self._prefix + topic, number)
         return settled(lambda: consumer.get_watermark_offsets(target, timeout=ANSWER_S, cached=False))
 
-    def _follow(self, consumer: Consumer, stop: threading.Event) -> None:
+    def _fill(self, stop: threading.Event) -> None:
+        if sum(p.waiting for p in self._partitions.values()) >= SHARED_RECORDS:
+            with closing(reader(self._kafka, filling=True)) as consumer:
+                read(consumer, self._prefix, self._partitions.values())
+                self._follow(consumer, stop, filling=True)
+                self._ahead.wait()
+
+    def _follow(self, consumer: Consumer, stop: threading.Event, *, filling: bool = False) -> None:
         came = checked = time.monotonic()
-        while not stop.is_set():
+        while not stop.is_set() and (not filling or any(p.waiting for p in self._partitions.values())):
             places = poll(consumer, self._prefix)
             for place, found in places.items():
                 self._take(self._partitions[place], found)
             self._beat = time.monotonic()
             came = self._beat if places else came
             if self._beat - checked >= (QUIET_CHECK_S if self._beat - came > QUIET_S else CHECK_S):
-                self._written()
+                self._ahead.wait()
                 self._check(consumer)
                 checked = self._beat
 
@@ -327,17 +337,10 @@ class Materialiser:
             partition.reached_ms = int(time.time() * 1000)
 
     def _write(self, partition: FilledPartition, new: int, block: list[TopicRecord], commands: list[Command]) -> bool:
-        """Writes a block in the writer thread while the next is built. Returns False once another process fills the
-        partition."""
-        self._written()
-        self._writing = self._writer.submit(self._block, partition, new, block, commands)
+        """Writes a block in the writer thread while the next ones are built. Returns False once another process fills
+        the partition."""
+        self._ahead.add(lambda: self._block(partition, new, block, commands))
         return not partition.left
-
-    def _written(self) -> None:
-        """Waits for the block in the writer thread. Raises its error."""
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
 
     def _block(self, partition: FilledPartition, new: int, block: list[TopicRecord], commands: list[Command]) -> None:
         started = time.monotonic()

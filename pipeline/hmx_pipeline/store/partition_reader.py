@@ -10,13 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from hmx_pipeline.contracts.keys import split_key
-from hmx_pipeline.kafka.clients import headers_of
+from hmx_pipeline.kafka.clients import consumer_config, headers_of
+from hmx_pipeline.kafka_profile import KafkaProfile
 from hmx_pipeline.store.projection import TopicRecord
 from hmx_pipeline.topology import EPISODES, EVIDENCE
 
+_READING: Final = {"queued.max.messages.kbytes": 32 * 1024, "fetch.wait.max.ms": 2_000}
+"""The broker holds a fetch that long while nothing comes, and answers at once when something does: the fewer fetches,
+the less an idle broker and this process compute. Nothing else may be asked over a connection that holds a fetch."""
+_FILLING: Final = {**_READING, "fetch.wait.max.ms": 50, "fetch.queue.backoff.ms": 50}
+"""While much is behind: a fetch of nothing but partitions that are read to their ends would hold up all others."""
 POLL_RECORDS: Final = 5_000
 """Most records of one poll, over all partitions; enough to fill blocks."""
 POLL_S: Final = 0.5
@@ -83,6 +89,16 @@ def taken_over(
     return taken
 
 
+def reader(kafka: KafkaProfile, *, filling: bool = False) -> Consumer:
+    return Consumer(consumer_config(kafka, **(_FILLING if filling else _READING)))
+
+
+def read(consumer: Consumer, prefix: str, partitions: Collection[FilledPartition]) -> None:
+    """Assigns the partitions from their positions on."""
+    places = ((prefix + p.topic, p.number, max(p.position, p.low)) for p in partitions)
+    consumer.assign([TopicPartition(*place) for place in places])
+
+
 def poll(consumer: Consumer, prefix: str) -> dict[tuple[str, int], ReadRecords]:
     """Raises KafkaException for any error except end of partition.
 
@@ -92,19 +108,20 @@ def poll(consumer: Consumer, prefix: str) -> dict[tuple[str, int], ReadRecords]:
     messages = [] if first is None else [first, *consumer.consume(POLL_RECORDS, 0)]
     by_place: dict[Any, list[Message]] = defaultdict(list)
     for message in messages:
-        if (error := message.error()) is not None and message.topic() is None:  # no partition's error
-            raise KafkaException(error)
         by_place[message.topic(), message.partition()].append(message)
     places: dict[tuple[str, int], ReadRecords] = {}
     for (name, partition), some in by_place.items():
+        if name is None:  # no partition's error
+            raise KafkaException(some[0].error())
         topic = name.removeprefix(prefix)
         found = places[topic, partition] = ReadRecords()
         headed = topic == EVIDENCE  # no other records' headers are used
         for message in some:
             if (error := message.error()) is None:
-                headers = headers_of(message) if headed else None
-                place = (topic, partition, message.offset() or 0)
-                found.records.append(TopicRecord(*place, message.key() or b"", message.value(), headers))
+                key, headers = message.key() or b"", headers_of(message) if headed else None
+                found.records.append(
+                    TopicRecord(topic, partition, message.offset() or 0, key, message.value(), headers)
+                )
             elif error.code() == KafkaError._PARTITION_EOF:
                 found.end = message.offset()
             else:

@@ -18,7 +18,7 @@ from hmx_pipeline.contracts.artifact import owner_of
 from hmx_pipeline.contracts.episode import NOBODY_KNOWN, RESERVED
 from hmx_pipeline.contracts.evidence import Pattern, segment_rank
 from hmx_pipeline.contracts.headers import CONTROL_KINDS, KIND, Headers, header, origin_of
-from hmx_pipeline.contracts.keys import split_key
+from hmx_pipeline.contracts.keys import encoded, split_key
 from hmx_pipeline.contracts.knowledge import SEARCHED
 from hmx_pipeline.contracts.ledger import REINFORCES
 from hmx_pipeline.contracts.memory_types import LEDGER
@@ -79,7 +79,7 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
     tenant = changes.of(fields["metadata"][RESERVED]["tenant_id"])
     step = searchable.episode_step(fields)
     session, subject = fields["sessionId"], step.subject
-    event_key, (_, steps, messages) = tenant.keys.event(fields["id"]), tenant.session(session)
+    event, (name, steps, messages) = encoded(fields["id"]).encode(), tenant.session(session)
     done, said, found = searchable.session_step(step), searchable.spoken_step(step), searchable.document(fields, step)
     packed = None if done is None else _ENCODER.encode(done)
     spoken = None if said is None else _ENCODER.encode(said)
@@ -91,7 +91,7 @@ def project_episode(changes: Changes, record: TopicRecord) -> None:
         row = pack_row(number, session, found.at, len(words), subject)
         indexed = (number, _ENCODER.encode(found), row, words, searchable.document_labels(fields))
     tenant.version(record.topic, record.partition, record.offset)
-    tenant.event(event_key, session, value, 0 if fields["eventType"] == REINFORCES else step.at)
+    tenant.event(event, name, value, 0 if fields["eventType"] == REINFORCES else step.at)
     if subject not in ("", NOBODY_KNOWN):
         tenant.assign(session, subject)
     if expires is not None:
