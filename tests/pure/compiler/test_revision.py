@@ -229,3 +229,11 @@ def test_one_occasion_nobody_else_or_another_thing_replaces_nobody(after: str) -
     before = "Priya Raman is the partner in charge of the Hale matter"
     records = holding(knowledge_of([*said("before", before), *said("after", after, at=DAY)]))
     assert before in [record["text"] for record in records]
+
+
+def test_who_speaks_of_themselves_is_not_gone_with_their_name() -> None:
+    told = said("first", "Joanna: I am lactose intolerant")
+    later = said("later", "Joanna: I left milk out, Nate's lactose intolerant guests were happy.", at=DAY)
+    assert {record["text"] for record in holding(knowledge_of(told))} <= {
+        record["text"] for record in holding(knowledge_of([*told, *later]))
+    }

@@ -63,7 +63,8 @@ class Ending(NamedTuple):
                 said = renewals.topic(body["subject"], predicate, value, anybody=is_anybody(body["subject"]))
                 return said.is_in(self.about) and bool(renewals.renewed(value, self.values)[0])
             case renewals.FAREWELL:
-                return self._replaces(body["subject"], predicate, value)
+                is_fact = body["memory"] == Memory.FACT and not own  # what one says of oneself does not go with a name
+                return is_fact and self._replaces(body["subject"], predicate, value)
             case "slot":
                 return True
             case "place":
@@ -122,7 +123,8 @@ def of_renewal(told: Mapping[str, Any], person: str) -> Iterator[tuple[str, dict
 
 def of_farewell(told: Mapping[str, Any], person: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the keys under which the end of something named ends statements, with the body except time and event."""
-    for name in told["names"][:_NAMES]:
+    speaks = normal_forms.words_of(person)
+    for name in [name for name in told["names"] if speaks.isdisjoint(name.split())][:_NAMES]:
         yield (
             name,
             {
