@@ -15,7 +15,7 @@ from hmx_pipeline.compiler.knowledge.claim_names import TEAM, USER
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.knowledge.language import DEED, LEAVE, TONGUES, VALUE, VERSION
-from hmx_pipeline.compiler.knowledge.updates import Update
+from hmx_pipeline.compiler.knowledge.updates import Update, updates
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import Memory
 from hmx_pipeline.contracts.limits import KNOWLEDGE_BESIDE, KNOWLEDGE_CHAIN, KNOWLEDGE_ENDINGS
@@ -107,6 +107,25 @@ def _any(name: str, predicate: str) -> bool:
 
 def is_anybody(subject: str) -> bool:
     return subject in (USER, TEAM)
+
+
+def reached_by(claim: Claim) -> list[str]:
+    """Return the keys by which endings can reach a claim."""
+    found = normal_forms.touches(*claim[1:4], plural=claim.plural)
+    if renewals.values_of(claim.value):
+        about = renewals.topic(claim.subject, claim.predicate, claim.value, anybody=is_anybody(claim.subject))
+        found += renewals.keys(about.words)
+    return [*found, *normal_forms.of_value(claim.subject)[1:]]
+
+
+def of_message(text: str, person: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the keys under which a message of a person ends something, with the bodies except time and event."""
+    for told in renewals.renewals(text):
+        yield from of_renewal(told, person)
+    for gone in renewals.farewells(text):
+        yield from of_farewell(gone, person)
+    for update in updates(text):
+        yield from of_update(update, person)
 
 
 def of_renewal(told: Mapping[str, Any], person: str) -> Iterator[tuple[str, dict[str, Any]]]:

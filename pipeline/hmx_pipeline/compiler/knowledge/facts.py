@@ -12,28 +12,19 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from hmx_pipeline.compiler.evidence_kind import EvidenceKind, Extracted, nothing
-from hmx_pipeline.compiler.knowledge import passing, renewals
+from hmx_pipeline.compiler.knowledge import passing
 from hmx_pipeline.compiler.knowledge.asserted import asserted, asserts
 from hmx_pipeline.compiler.knowledge.authority import ASSISTANT, EVENT, QUOTED
 from hmx_pipeline.compiler.knowledge.claim_names import USER
 from hmx_pipeline.compiler.knowledge.claims import claims, plain_text, policy_claim, speaker
 from hmx_pipeline.compiler.knowledge.corrections import REJECTS, comment_text
-from hmx_pipeline.compiler.knowledge.endings import (
-    ENDING,
-    beside,
-    is_anybody,
-    of_claim,
-    of_farewell,
-    of_renewal,
-    of_update,
-)
+from hmx_pipeline.compiler.knowledge.endings import ENDING, beside, of_claim, of_message, reached_by
 from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.fact_timeline import Assertion, FactTimeline, ValueInterval, track_of, value_name
 from hmx_pipeline.compiler.knowledge.knowledge_kind import KnowledgeKind, Statement, sureness
-from hmx_pipeline.compiler.knowledge.normal_forms import of_value, stems, thing, touches, words_of
+from hmx_pipeline.compiler.knowledge.normal_forms import stems, thing, words_of
 from hmx_pipeline.compiler.knowledge.scopes import is_typed
 from hmx_pipeline.compiler.knowledge.tellers import first_of_each, last_of_each
-from hmx_pipeline.compiler.knowledge.updates import updates
 from hmx_pipeline.compiler.knowledge.validity import validity
 from hmx_pipeline.contracts.event_types import Role
 from hmx_pipeline.contracts.evidence import ASSERTED, Contribution, Segment, SegmentOutcome, Step
@@ -173,7 +164,7 @@ def tells(segment: Segment) -> bool:
                 if not by_user or owner or others or claim.denies or claim.subject not in _INTRODUCES:
                     return True
                 people.add(claim.value)
-            if (by_user or others) and (updates(text) or renewals.renewals(text) or renewals.farewells(text)):
+            if (by_user or others) and any(of_message(text, USER)):
                 return True
     return len(people) > 1
 
@@ -228,12 +219,7 @@ def _teller(said: _SegmentClaim) -> tuple[str, str]:
 def _contribution(key: str, said: Sequence[_SegmentClaim], kind: str) -> Extracted:
     claim = said[-1].claim
     policy = claim.memory is Memory.POLICY
-    reached = sorted(words_of(claim.subject)) if policy else touches(*claim[1:4], plural=claim.plural)
-    if not policy and renewals.values_of(claim.value):
-        about = renewals.topic(claim.subject, claim.predicate, claim.value, anybody=is_anybody(claim.subject))
-        reached += renewals.keys(about.words)
-    if not policy:
-        reached += of_value(claim.subject)[1:]
+    reached = sorted(words_of(claim.subject)) if policy else reached_by(claim)
     return Extracted(
         key=key,
         source_events=list(dict.fromkeys(one.event for one in said)),
@@ -275,17 +261,9 @@ def _endings(told: _SegmentClaims) -> list[Extracted]:
                 found[key].append({"at": said.at, "event": said.event, **what})
     stated = {(said.event, stems(said.claim.value)) for said in told.said}
     for step in told.by_user:
-        who = speaker(step.text) or told.person or USER
-        for told_new in renewals.renewals(step.text):
-            for key, what in of_renewal(told_new, who):
-                found[key].append({"at": step.at, "event": step.event_id, **what})
-        for gone in renewals.farewells(step.text):
-            for key, what in of_farewell(gone, who):
-                found[key].append({"at": step.at, "event": step.event_id, **what})
-        for update in updates(step.text):
-            for key, what in of_update(update, speaker(step.text) or told.person or USER):
-                states = (step.event_id, what["same"]) in stated
-                found[key].append({"at": step.at, "event": step.event_id, **what, "states": states})
+        for key, what in of_message(step.text, speaker(step.text) or told.person or USER):
+            states = (step.event_id, what["same"]) in stated
+            found[key].append({"at": step.at, "event": step.event_id, **what, "states": states})
     return [
         Extracted(
             key=key,
