@@ -141,7 +141,7 @@ def _block(keys: Keys, tenant: str, held: list[tuple[int, Document]]) -> tuple[s
         writer.document(number, _ENCODER.encode(said), row, terms, ())
     writer.version(EPISODES, held[0][0] >> 48, offset)
     last = held[-1][1]
-    writer.event(writer.keys.event(last.event_id), last.session_id, b"{}", last.at)
+    writer.event(last.event_id.encode(), last.session_id.encode(), b"{}", last.at)
     return partition, offset + 1, changes.commands()
 
 
