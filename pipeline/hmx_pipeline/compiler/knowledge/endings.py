@@ -16,14 +16,15 @@ from hmx_pipeline.compiler.knowledge.english import Claim
 from hmx_pipeline.compiler.knowledge.knowledge_kind import Under
 from hmx_pipeline.compiler.knowledge.language import DEED, LEAVE, TONGUES, VALUE, VERSION
 from hmx_pipeline.compiler.knowledge.updates import Update, updates
+from hmx_pipeline.contracts.bounded_cache import remembered
 from hmx_pipeline.contracts.evidence import Contribution
 from hmx_pipeline.contracts.knowledge import Memory
-from hmx_pipeline.contracts.limits import KNOWLEDGE_BESIDE, KNOWLEDGE_CHAIN, KNOWLEDGE_ENDINGS
+from hmx_pipeline.contracts.limits import KNOWLEDGE_BESIDE, KNOWLEDGE_CHAIN, KNOWLEDGE_ENDINGS, MB
 
 ENDING: Final = "ending"
 _SLOT: Final = "slot"
 _TWO: Final = 2
-_NAMES: Final = 8
+_NAMES: Final = 4
 Body = Mapping[str, Any]
 
 
@@ -118,14 +119,15 @@ def reached_by(claim: Claim) -> list[str]:
     return [*found, *normal_forms.of_value(claim.subject)[1:]]
 
 
-def of_message(text: str, person: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the keys under which a message of a person ends something, with the bodies except time and event."""
-    for told in renewals.renewals(text):
-        yield from of_renewal(told, person)
-    for gone in renewals.farewells(text):
-        yield from of_farewell(gone, person)
-    for update in updates(text):
-        yield from of_update(update, person)
+@remembered(4 * MB)  # an open segment is extracted repeatedly
+def of_message(text: str, person: str) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Return the keys under which a message of a person ends something, with the bodies except time and event."""
+    short = text if len(text) <= renewals.LONGEST else ""
+    return (
+        *(one for told in renewals.renewals(short) for one in of_renewal(told, person)),
+        *(one for gone in renewals.farewells(short) for one in of_farewell(gone, person)),
+        *(one for update in updates(text) for one in of_update(update, person)),
+    )
 
 
 def of_renewal(told: Mapping[str, Any], person: str) -> Iterator[tuple[str, dict[str, Any]]]:

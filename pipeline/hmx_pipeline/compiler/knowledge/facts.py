@@ -164,7 +164,7 @@ def tells(segment: Segment) -> bool:
                 if not by_user or owner or others or claim.denies or claim.subject not in _INTRODUCES:
                     return True
                 people.add(claim.value)
-            if (by_user or others) and any(of_message(text, USER)):
+            if (by_user or others) and of_message(text, USER):
                 return True
     return len(people) > 1
 

@@ -48,7 +48,9 @@ _EDGES: Final = ".,:;!?()\"'"
 _NAME: Final = re.compile(r"(?<![.!?] )(?<!^)\b[A-Z][\w&'.-]*\w|\b[A-Z][\w&'-]*[A-Z\d]\w*")
 _VALUES: Final = 8
 _TEXT: Final = 200
-_KEYS: Final = 6
+LONGEST: Final = 300
+"""Most characters of a message that may end something in words of its own; a longer one speaks of many things."""
+_KEYS: Final = 4
 _FEW: Final = 2
 
 
@@ -107,7 +109,6 @@ def keys(about: frozenset[str]) -> list[str]:
     return [f"# {word}" for word in sorted(about, key=lambda word: (-len(word), word))[:_KEYS]]
 
 
-@remembered(2 * MB)
 def renewals(text: str) -> tuple[Mapping[str, Any], ...]:
     """Return what the sentences say that announce a change: the words of each and of the one before, and the values."""
     tongue, found, before = TONGUES[language_of(text)], [], ""
@@ -125,17 +126,14 @@ def renewals(text: str) -> tuple[Mapping[str, Any], ...]:
     return tuple(found)
 
 
-@remembered(2 * MB)
 def farewells(text: str) -> tuple[Mapping[str, Any], ...]:
     """Return of a message that says that something is gone: the names in it, its words, and itself."""
     tongue = TONGUES[language_of(text)]
     told = [*sentences(text, tongue=tongue)]
     cues = [tongue.says[name] for name in ("markers", "turns", "leaves")]
-    if any(_is_unreal(tongue, said) for said in told):
-        return ()
     ended = [said for said in told if any(cue.search(said) for cue in cues)]
     names = {name: None for said in ended for name in of_value(said)[1:]}
-    if not names:
+    if len(names) < _FEW or any(_is_unreal(tongue, said) for said in told):
         return ()
     whole = " ".join(told)
     return ({"about": sorted(_said(whole)), "names": [*names], "new": shorten(whole, _TEXT)},)
