@@ -31,7 +31,7 @@ _HAPPENED: Final = (Section.EPISODES, Section.EVIDENCE)
 _REMEDY: Final = re.compile(r"If `.*` fails")
 
 
-def as_text(placed: Sequence[EntryCandidate], intent: str, asked: Set[str] = frozenset()) -> str:
+def as_text(placed: Sequence[EntryCandidate], intent: str, asked: Set[str]) -> str:
     """Return the text: rules first, then what was learnt, then what happened. `asked`: the terms of the question."""
     rules, learnt, happened = ([*_of(placed, sections)] for sections in (_RULES, _LEARNT, _HAPPENED))
     if intent == "failure":  # remedies come before the procedure that failed

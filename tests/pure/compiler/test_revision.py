@@ -30,6 +30,11 @@ def test_a_denial_never_becomes_what_it_denies_and_ends_it(code: str) -> None:
         assert not [record["text"] for record in records if states(record, old)], (before, after)
 
 
+def still_holds(before: str, after: str) -> bool:
+    records = holding(knowledge_of([*said("before", before), *said("after", after, at=DAY)]))
+    return before in [record["text"] for record in records]
+
+
 TAKES_OVER = "Dr. Lindqvist has taken over the intake rota from Dr. Okafor."
 
 
@@ -194,9 +199,7 @@ def test_who_takes_over_ends_what_the_other_did(late: bool) -> None:
     ],
 )
 def test_another_thing_property_or_plan_with_a_like_value_renews_nothing(after: str) -> None:
-    before = "Our order database runs on Redis 7"
-    records = holding(knowledge_of([*said("before", before), *said("after", after, at=DAY)]))
-    assert before in [record["text"] for record in records]
+    assert still_holds("Our order database runs on Redis 7", after)
 
 
 @pytest.mark.parametrize(
@@ -226,14 +229,9 @@ def test_who_or_what_is_gone_is_replaced_by_the_message_that_says_so(
     ],
 )
 def test_one_occasion_nobody_else_or_another_thing_replaces_nobody(after: str) -> None:
-    before = "Priya Raman is the partner in charge of the Hale matter"
-    records = holding(knowledge_of([*said("before", before), *said("after", after, at=DAY)]))
-    assert before in [record["text"] for record in records]
+    assert still_holds("Priya Raman is the partner in charge of the Hale matter", after)
 
 
 def test_who_speaks_of_themselves_is_not_gone_with_their_name() -> None:
-    told = said("first", "Joanna: I am lactose intolerant")
-    later = said("later", "Joanna: I left milk out, Nate's lactose intolerant guests were happy.", at=DAY)
-    assert {record["text"] for record in holding(knowledge_of(told))} <= {
-        record["text"] for record in holding(knowledge_of([*told, *later]))
-    }
+    later = "Joanna: I left milk out, Nate's lactose intolerant guests were happy."
+    assert still_holds("Joanna: I am lactose intolerant", later)

@@ -160,9 +160,8 @@ def renewed(value: str, values: Sequence[tuple[str, Sequence[str]]]) -> tuple[st
         (own.text, text)
         for own in values_of(value)
         for text, kinds in values
-        if not own.kinds.isdisjoint(kinds) and text.lower() != own.text.lower()
+        if not own.kinds.isdisjoint(kinds) and text.lower() not in value.lower()
     }
     named = {text.lower() for text, _ in values}
-    pairs = {(old, new) for old, new in pairs if new.lower() not in value.lower()}
     told = {(old, new) for old, new in pairs if old.lower() in named} or pairs
     return next(iter(told)) if len(told) == 1 else ("", "")
